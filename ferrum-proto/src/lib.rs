@@ -1,0 +1,53 @@
+//! The wire between Ferrum's three programs-in-role: front, launcher and tool host.
+//!
+//! This crate holds types, limits, framing and the tables of what may follow what. It does no
+//! I/O and decides nothing. Every value that crosses a socket is one of its enums, encoded by
+//! bincode's own derive inside a length-prefixed frame.
+//!
+//! Message order on the tool socket (front ↔ host):
+//!
+//! ```text
+//! front                               host
+//! Hello ─────────────────────────────►
+//!       ◄───────────────────────────── Hello
+//!       ◄───────────────────────────── Granted | SealFailed        policy decided
+//!       ◄───────────────────────────── Ready   | SealFailed        walls in force
+//! Call{id} ──────────────────────────►
+//!       ◄───────────────────────────── Progress{id}*  Chunk{id}*  Reply{id}
+//! Cancel{id} ────────────────────────►
+//! ```
+//!
+//! Message order on the control socket (front ↔ launcher):
+//!
+//! ```text
+//! front                               launcher
+//! Hello ─────────────────────────────►
+//!       ◄───────────────────────────── Hello
+//! Charter (once) ────────────────────►
+//! OpenHost{host} + tool socket ──────►
+//!       ◄───────────────────────────── HostStarted{host} | HostRefused{host}
+//! CloseHost{host} ───────────────────►
+//!       ◄───────────────────────────── HostExited{host}
+//! ```
+//!
+//! The seal itself (charter ∩ wish) reaches the host as a sealed memory file from the launcher,
+//! never over a socket: see [`seal`].
+//!
+//! Anything that the tables in [`order`] do not list ends the connection.
+
+pub mod charter;
+pub mod control;
+pub mod frame;
+pub mod limits;
+pub mod order;
+pub mod reply;
+pub mod request;
+pub mod seal;
+pub mod terms;
+
+/// Version of the wire. Both sides must state the same one; there is no negotiation, because
+/// both programs are built and installed together.
+pub const PROTOCOL: u16 = 1;
+
+/// Version of the build, stated in each `Hello` so that a mismatch can be named.
+pub const BUILD: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,120 @@
+//! What a host says to the front.
+
+use crate::seal::{Granted, Ready, SealFailed};
+use crate::terms::{Containment, Isolation, PathBytes};
+use bincode::{Decode, Encode};
+
+/// Frames from a host to the front.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum FromHost {
+    /// First frame, once.
+    Hello { protocol: u16, build: String },
+    /// Policy is decided. Once.
+    Granted(Box<Granted>),
+    /// The walls are in force. Once, after `Granted`.
+    Ready(Box<Ready>),
+    /// Instead of `Granted` or `Ready`: the host exits after it.
+    SealFailed(SealFailed),
+    /// A long call is alive. At most 20 a second.
+    Progress { id: u64, text: String },
+    /// The next bytes of the call's text. The text as a whole is UTF-8.
+    Chunk { id: u64, bytes: Vec<u8> },
+    /// The call is over; its text came before.
+    Reply { id: u64, reply: Reply },
+}
+
+/// How one call ended. Its text came in chunks before.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Reply {
+    pub outcome: Outcome,
+    /// Length of the text, for a check against the chunks.
+    pub text_bytes: u64,
+    pub denials: Vec<Denial>,
+    /// For `bash` and `wait`.
+    pub command: Option<CommandReport>,
+    /// Files that this call created or changed, as far as it is known.
+    pub changed: Vec<PathBytes>,
+    pub timings: Timings,
+}
+
+/// Refusal, failure and success are three different things.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Outcome {
+    /// The tool ran. A command's own status does not matter here.
+    Done,
+    /// The tool tried and could not; the text says why.
+    Failed,
+    /// Policy said no before anything started; the text is the sentence.
+    Refused(Refusal),
+}
+
+/// A policy refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Refusal {
+    /// Stable: listed in docs/POLICY.md.
+    pub code: String,
+    /// Position in the command, from 1; 0 where there is none.
+    pub line: u32,
+    pub column: u32,
+    pub message: String,
+    /// A rewrite that passes; empty where there is none.
+    pub hint: String,
+}
+
+/// Something that a wall refused.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Denial {
+    /// Path or address, escaped.
+    pub what: String,
+    /// Name of the wall.
+    pub wall: String,
+    /// The config key that would allow it; empty where it may not be granted.
+    pub remedy: String,
+    /// False where it is inferred from a program's behaviour.
+    pub certain: bool,
+}
+
+/// What is known of a command that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct CommandReport {
+    pub end: CommandEnd,
+    /// Exit status, or 128 + signal.
+    pub status: Option<i32>,
+    pub isolation: Isolation,
+    pub containment: Containment,
+    pub residual: Residual,
+    /// Processes that were still there when the call ended.
+    pub ended_with_call: u32,
+    /// Names of some of them.
+    pub ended_names: Vec<String>,
+    pub output_incomplete: bool,
+    pub stdout_bytes: u64,
+    pub stderr_bytes: u64,
+    pub cpu_us: Option<u64>,
+    pub peak_memory: Option<u64>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum CommandEnd {
+    Exited,
+    TimedOut,
+    Cancelled,
+}
+
+/// Whether processes of the call are left after the kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum Residual {
+    None,
+    Some,
+    Unknown,
+}
+
+/// Microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Timings {
+    /// From the frame's arrival to the verdict.
+    pub admit_us: u64,
+    /// From the verdict to the end.
+    pub run_us: u64,
+}

@@ -1,0 +1,24 @@
+//! Ferrum's decisions, as pure functions over values: no files, no processes, no clock.
+//!
+//! Two entry points: [`narrow`] makes the [`Grant`] of a session out of the user's policy, the
+//! project's files and a wish; [`judge`] says whether one act is part of that grant. Only the
+//! tool host calls them. Neither ever widens anything: see the properties in their tests.
+
+mod action;
+mod grant;
+pub mod isolation;
+mod judge;
+mod narrow;
+mod project;
+pub mod protect;
+pub mod shell;
+mod terms;
+mod verdict;
+
+pub use action::{Action, Ground, Target};
+pub use grant::Grant;
+pub use judge::judge;
+pub use narrow::{NarrowError, ProjectFile, UserPolicy, Wish, narrow};
+pub use project::{ProjectError, ProjectPolicy, Selection};
+pub use terms::{Isolation, Network, Require, ShellMode, Tier, Tool};
+pub use verdict::{Refusal, Verdict};

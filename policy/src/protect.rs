@@ -150,14 +150,21 @@ const SYSTEM_SECRET: &[&str] = &[
 ];
 
 /// Device files that are no place to store anything and are written by ordinary commands.
-const DEVICES_WRITABLE: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdout", "/dev/stderr"];
+const DEVICES_WRITABLE: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/tty",
+    "/dev/stdout",
+    "/dev/stderr",
+];
 
 /// Directories whose subtree belongs to the session: `/dev/shm`, descriptors.
 const DEVICE_PLACES: &[&str] = &["/dev/shm", "/dev/fd", "/dev/pts", "/dev/mqueue"];
 
 const SYSTEM_DIRECTORIES: &[&str] = &[
-    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root", "/run",
-    "/sbin", "/sys", "/usr", "/var",
+    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root",
+    "/run", "/sbin", "/sys", "/usr", "/var",
 ];
 
 /// True for `/`, the top-level system directories and what lies in them, except the places below
@@ -165,11 +172,21 @@ const SYSTEM_DIRECTORIES: &[&str] = &[
 /// `/var/lib/…` workspaces, `/var/tmp`) and what lies in `/root`, root's own home.
 #[must_use]
 pub fn is_system_root(path: &Path) -> bool {
-    const LIVED_IN: &[&str] = &["/usr/src", "/usr/local/src", "/var/www", "/var/lib", "/var/tmp", "/root", "/run/user"];
+    const LIVED_IN: &[&str] = &[
+        "/usr/src",
+        "/usr/local/src",
+        "/var/www",
+        "/var/lib",
+        "/var/tmp",
+        "/root",
+        "/run/user",
+    ];
     if path == Path::new("/") || path == Path::new("/home") || path == Path::new("/opt") {
         return true;
     }
-    let lived_in = LIVED_IN.iter().any(|place| path.starts_with(place) && path != Path::new(place));
+    let lived_in = LIVED_IN
+        .iter()
+        .any(|place| path.starts_with(place) && path != Path::new(place));
     !lived_in && SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system))
 }
 
@@ -211,7 +228,10 @@ pub fn write_problem(path: &Path, ground: &Ground) -> Option<String> {
         return Some(format!("{} is protected", own.display()));
     }
     let homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
-    if let Some(name) = homes.into_iter().find(|name| path.starts_with(ground.home.join(name))) {
+    if let Some(name) = homes
+        .into_iter()
+        .find(|name| path.starts_with(ground.home.join(name)))
+    {
         return Some(format!("~/{name} is protected"));
     }
     if let Some(system) = SYSTEM_UNWRITABLE.iter().find(|system| path.starts_with(system)) {
@@ -234,10 +254,14 @@ fn git_problem(path: &Path) -> Option<String> {
     // A worktree's or submodule's own directory lies deeper: look at each level.
     let guarded = |part: &&str| matches!(*part, "hooks" | "config" | "config.worktree" | "commondir");
     let first = inside.first()?;
-    let nested = matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(|part| guarded(&part));
+    let nested =
+        matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(|part| guarded(&part));
     let info = *first == "info" && inside.get(1) == Some(&"attributes");
     if guarded(first) || nested || info {
-        return Some(format!(".git/{} is protected: git runs or obeys it", inside.join("/")));
+        return Some(format!(
+            ".git/{} is protected: git runs or obeys it",
+            inside.join("/")
+        ));
     }
     None
 }
@@ -245,16 +269,25 @@ fn git_problem(path: &Path) -> Option<String> {
 /// Why `path` may not be read at medium and high, as a sentence part.
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
-    if let Some(name) = CREDENTIALS_HOME.iter().find(|name| path.starts_with(home.join(name))) {
+    if let Some(name) = CREDENTIALS_HOME
+        .iter()
+        .find(|name| path.starts_with(home.join(name)))
+    {
         return Some(format!("~/{name} may hold credentials"));
     }
     if let Some(system) = SYSTEM_SECRET.iter().find(|system| path.starts_with(system)) {
         return Some(format!("{system} may hold credentials"));
     }
-    if path.starts_with("/proc") && path.file_name().is_some_and(|name| name == "environ" || name == "mem") {
+    if path.starts_with("/proc")
+        && path
+            .file_name()
+            .is_some_and(|name| name == "environ" || name == "mem")
+    {
         return Some("the environment and memory of processes may hold credentials".to_owned());
     }
-    let own = protected.iter().find(|own| path.starts_with(own) && !has_component(own, ".ferrum"))?;
+    let own = protected
+        .iter()
+        .find(|own| path.starts_with(own) && !has_component(own, ".ferrum"))?;
     Some(format!("{} is Ferrum's own", own.display()))
 }
 
@@ -330,10 +363,26 @@ mod tests {
     #[test]
     fn roots_that_hold_are_or_lie_in_what_is_protected_are_dropped() {
         let home = Path::new("/home/user");
-        for path in ["/", "/home", "/home/user", "/etc", "/usr/lib/x", "/home/user/.config", "/home/user/.ssh/x", "/a/.git"] {
+        for path in [
+            "/",
+            "/home",
+            "/home/user",
+            "/etc",
+            "/usr/lib/x",
+            "/home/user/.config",
+            "/home/user/.ssh/x",
+            "/a/.git",
+        ] {
             assert!(root_problem(Path::new(path), home, &[]).is_some(), "{path}");
         }
-        for path in ["/project", "/home/user/project", "/srv/work", "/opt/checkout", "/usr/src/app", "/tmp/x"] {
+        for path in [
+            "/project",
+            "/home/user/project",
+            "/srv/work",
+            "/opt/checkout",
+            "/usr/src/app",
+            "/tmp/x",
+        ] {
             assert_eq!(root_problem(Path::new(path), home, &[]), None, "{path}");
         }
         let own = [PathBuf::from("/data/ferrum")];
@@ -344,10 +393,20 @@ mod tests {
     #[test]
     fn credentials_are_not_read() {
         let read = |path: &str| read_problem(Path::new(path), Path::new("/home/user"), &ground().protected);
-        for path in ["/home/user/.netrc", "/home/user/.aws/credentials", "/etc/shadow", "/proc/1/environ"] {
+        for path in [
+            "/home/user/.netrc",
+            "/home/user/.aws/credentials",
+            "/etc/shadow",
+            "/proc/1/environ",
+        ] {
             assert!(read(path).is_some(), "{path}");
         }
-        for path in ["/home/user/.bashrc", "/etc/passwd", "/proc/cpuinfo", "/project/.ferrum/config.toml"] {
+        for path in [
+            "/home/user/.bashrc",
+            "/etc/passwd",
+            "/proc/cpuinfo",
+            "/project/.ferrum/config.toml",
+        ] {
             assert_eq!(read(path), None, "{path}");
         }
     }

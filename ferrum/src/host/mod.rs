@@ -1,0 +1,16 @@
+//! The other side of the boundary, as the front sees it: one launcher, one tool host at a time.
+//!
+//! Whatever comes from there is judged by the tables of `ferrum_proto::order`; the first message
+//! that they do not admit ends the connection. Nothing is ever run here instead.
+
+mod client;
+mod control;
+mod fault;
+mod hosts;
+mod launch;
+
+pub use client::{HostClient, ToolHost, ToolResult};
+pub use control::{Control, Opened};
+pub use fault::{Cause, Fault};
+pub use hosts::{Hosts, Place};
+pub use launch::{LaunchError, Launcher};

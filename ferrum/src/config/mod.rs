@@ -108,3 +108,10 @@ fn tool_rounds(environment: &Environment) -> Result<Option<u32>, ConfigError> {
         )),
     }
 }
+
+/// The charter of an empty configuration.
+#[cfg(test)]
+pub(crate) fn tests_charter() -> ferrum_proto::charter::Charter {
+    let environment = Environment::from_vars(vec![("HOME".into(), "/home/ada".into())]);
+    Config::from_text(environment, "").expect("valid").charter()
+}

@@ -93,7 +93,7 @@ struct Call {
 }
 
 impl HostClient {
-    /// Greets the host and starts reading.
+    /// Starts reading; the greeting went out when the host was asked for.
     ///
     /// # Errors
     /// When the socket cannot be registered with the runtime.
@@ -103,12 +103,6 @@ impl HostClient {
         let (reader, writer) = UnixStream::from_std(opened.socket).map_err(failed)?.into_split();
         let (frames, queue) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
-        let hello = ToHost::Hello {
-            protocol: ferrum_proto::PROTOCOL,
-            build: ferrum_proto::BUILD.to_owned(),
-        };
-        // The queue is ours and open.
-        let _ = frames.send(encode(&hello, TO_HOST_FRAME_BYTES_MAX).map_err(Cause::Request)?);
         let write = tokio::spawn(write(writer, queue));
         let read = tokio::spawn(watch(reader, Arc::clone(&shared), news, opened.host));
         Ok(Self {
@@ -142,7 +136,9 @@ impl HostClient {
         let open = self.send(request).map_err(Fault::NotStarted)?;
         loop {
             let changed = self.shared.changed.notified();
-            match self.shared.lock().look(open.id) {
+            // Not in the match's head: the lock would be held while waiting.
+            let look = self.shared.lock().look(open.id);
+            match look {
                 Look::Progress(text) => progress(&text),
                 Look::Done(result) => return result.map_err(Fault::EffectUnknown),
                 Look::Nothing => changed.await,
@@ -412,3 +408,7 @@ fn silent(awaited: &'static str, milliseconds: u64) -> Cause {
         seconds: milliseconds / 1_000,
     }
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

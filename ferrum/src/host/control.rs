@@ -7,8 +7,9 @@ use super::fault::Cause;
 use ferrum_proto::charter::{Charter, Wish};
 use ferrum_proto::control::{FromLauncher, ToLauncher};
 use ferrum_proto::frame::{FrameReader, encode};
-use ferrum_proto::limits::CONTROL_FRAME_BYTES_MAX;
+use ferrum_proto::limits::{CONTROL_FRAME_BYTES_MAX, TO_HOST_FRAME_BYTES_MAX};
 use ferrum_proto::order::FromLauncherOrder;
+use ferrum_proto::request::ToHost;
 use ferrum_proto::terms::PathBytes;
 use nix::sys::socket::{AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, sendmsg, socketpair};
 use std::collections::BTreeMap;
@@ -92,13 +93,12 @@ impl Control {
         let frame = encode(&request, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?;
         let pair = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC);
         let (ours, theirs) = pair.map_err(|error| Cause::Socket(error.desc().to_owned()))?;
+        let mut socket = UnixStream::from(ours);
+        greet(&mut socket)?;
         self.news.lock().order.asked(host);
         self.last_host = host;
         self.send_with(&frame, &theirs).map_err(lost)?;
-        Ok(Opened {
-            host,
-            socket: UnixStream::from(ours),
-        })
+        Ok(Opened { host, socket })
     }
 
     /// The descriptor goes with the first byte. The frame is far smaller than the socket's
@@ -134,6 +134,16 @@ impl Control {
     pub(super) fn hang_up(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
+}
+
+/// The host waits only so long for a greeting, while the front may still be reading its prompt.
+fn greet(socket: &mut UnixStream) -> Result<(), Cause> {
+    let hello = ToHost::Hello {
+        protocol: ferrum_proto::PROTOCOL,
+        build: ferrum_proto::BUILD.to_owned(),
+    };
+    let frame = encode(&hello, TO_HOST_FRAME_BYTES_MAX).map_err(Cause::Request)?;
+    socket.write_all(&frame).map_err(|error| Cause::Socket(error.to_string()))
 }
 
 async fn read(mut socket: tokio::net::UnixStream, news: Arc<News>) {

@@ -51,7 +51,7 @@ impl Hosts {
         let news = listening.map_err(|error| Fault::NotStarted(Cause::Socket(error.to_string())))?;
         let host = first.host;
         let client = HostClient::start(first, Arc::clone(&news)).map_err(Fault::NotStarted)?;
-        let granted = client.granted().await.map_err(|cause| Fault::NotStarted(explain(cause, &launcher)))?;
+        let granted = client.granted().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&launcher)))?;
         let current = Mutex::new(Current {
             control,
             host,
@@ -93,11 +93,7 @@ impl Hosts {
     pub async fn close(self) {
         let current = self.current.into_inner();
         drop(current.client);
-        current.control.hang_up();
-        let ended = tokio::time::timeout(Duration::from_millis(EXIT_MS_MAX), self.news.ended()).await;
-        if ended.is_ok() {
-            let _ = self.launcher.ended();
-        }
+        finish(current.control, &self.news, &self.launcher).await;
     }
 }
 
@@ -107,12 +103,12 @@ impl ToolHost for Hosts {
     }
 
     async fn ready(&self) -> Result<Ready, Fault> {
-        let client = self.client().await.map_err(|cause| Fault::NotStarted(explain(cause, &self.launcher)))?;
-        client.ready().await.map_err(|cause| Fault::NotStarted(explain(cause, &self.launcher)))
+        let client = self.client().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
+        client.ready().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))
     }
 
     async fn call(&self, request: ToolRequest, progress: &mut dyn FnMut(&str)) -> Result<ToolResult, Fault> {
-        let client = self.client().await.map_err(|cause| Fault::NotStarted(explain(cause, &self.launcher)))?;
+        let client = self.client().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
         client.call(request, progress).await
     }
 }
@@ -126,10 +122,26 @@ fn same_policy(a: &Granted, b: &Granted) -> bool {
     rules(a) == rules(b)
 }
 
-/// Adds how the launcher's process ended, where it did.
-fn explain(cause: Cause, launcher: &Launcher) -> Cause {
-    match cause {
-        Cause::Launcher(why) => Cause::Launcher(launcher.ended().unwrap_or(why)),
-        other => other,
+/// Hangs up and waits until the launcher has cleaned up, but not for long.
+pub(super) async fn finish(control: Control, news: &News, launcher: &Launcher) {
+    control.hang_up();
+    let ended = tokio::time::timeout(Duration::from_millis(EXIT_MS_MAX), news.ended()).await;
+    if ended.is_ok() {
+        // Reaps it, where it was quick.
+        let _ = launcher.ended();
     }
 }
+
+impl Cause {
+    /// Adds how the launcher's process ended, where it did.
+    pub(crate) fn with_end_of(self, launcher: &Launcher) -> Self {
+        match (self, launcher.ended()) {
+            (Self::Launcher(why), Some(how)) => Self::Launcher(format!("{why} ({how})")),
+            (cause, _) => cause,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "hosts_tests.rs"]
+mod tests;

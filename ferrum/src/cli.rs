@@ -1,6 +1,6 @@
 //! The command line: definitions only.
 
-use crate::config::{SHELLS, NETWORKS, TIERS, Thinking};
+use crate::config::{NETWORKS, SHELLS, TIERS, Thinking};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use ferrum_proto::charter::{ToolsWish, Wish};
@@ -192,7 +192,10 @@ mod tests {
         assert_eq!(prompt(&["-p"]).as_deref(), Some(""));
         assert_eq!(prompt(&["-p", "hi"]).as_deref(), Some("hi"));
         assert_eq!(prompt(&["-p", "--safety", "high"]).as_deref(), Some(""));
-        assert_eq!(prompt(&["--safety", "high", "--print=- a"]).as_deref(), Some("- a"));
+        assert_eq!(
+            prompt(&["--safety", "high", "--print=- a"]).as_deref(),
+            Some("- a")
+        );
     }
 
     #[test]
@@ -208,7 +211,17 @@ mod tests {
 
     #[test]
     fn tool_and_doctor_have_their_own_arguments() {
-        let cli = parse(&["tool", "bash", "{}", "--safety", "high", "--network", "none", "--json"]).expect("valid");
+        let cli = parse(&[
+            "tool",
+            "bash",
+            "{}",
+            "--safety",
+            "high",
+            "--network",
+            "none",
+            "--json",
+        ])
+        .expect("valid");
         assert_eq!(cli.wish().tier, Some(Tier::High));
         assert_eq!(cli.wish().network, Some(Network::None));
         assert!(parse(&["tool", "bash", "{}", "--safety", "top"]).is_err());

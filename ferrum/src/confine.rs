@@ -9,8 +9,8 @@
 use crate::config::Dirs;
 use crate::{filter, sys};
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, RestrictionStatus, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use std::path::{Path, PathBuf};
 
@@ -34,13 +34,19 @@ impl Confinement {
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         let missing = self.layers.iter().filter(|layer| !layer.in_force);
-        missing.map(|layer| format!("ferrum itself runs without {}: {}", layer.name, layer.detail)).collect()
+        missing
+            .map(|layer| format!("ferrum itself runs without {}: {}", layer.name, layer.detail))
+            .collect()
     }
 
     fn add(&mut self, name: &'static str, result: Result<String, String>) {
         let in_force = result.is_ok();
         let detail = result.unwrap_or_else(|error| error);
-        self.layers.push(Layer { name, in_force, detail });
+        self.layers.push(Layer {
+            name,
+            in_force,
+            detail,
+        });
     }
 }
 
@@ -92,14 +98,18 @@ fn write_only_own(dirs: &Dirs) -> Result<String, String> {
     let status = restrict(dirs).map_err(|error| format!("the rules could not be applied: {error}"))?;
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => format!("version {}", effective_abi as i32),
-        LandlockStatus::NotEnabled => return Err("it is disabled in this kernel (boot with lsm=landlock,…)".into()),
-        LandlockStatus::NotImplemented => return Err("this kernel does not have it (5.13 or later does)".into()),
+        LandlockStatus::NotEnabled => {
+            return Err("it is disabled in this kernel (boot with lsm=landlock,…)".into());
+        }
+        LandlockStatus::NotImplemented => {
+            return Err("this kernel does not have it (5.13 or later does)".into());
+        }
     };
     match status.ruleset {
         RulesetStatus::FullyEnforced => Ok(format!("{version}: writes only in Ferrum's own places, no exec")),
-        RulesetStatus::PartiallyEnforced => {
-            Ok(format!("{version}: writes only in Ferrum's own places, no exec, as far as this version goes"))
-        }
+        RulesetStatus::PartiallyEnforced => Ok(format!(
+            "{version}: writes only in Ferrum's own places, no exec, as far as this version goes"
+        )),
         RulesetStatus::NotEnforced => Err("the kernel enforces none of the rules".into()),
     }
 }
@@ -125,7 +135,11 @@ fn restrict(dirs: &Dirs) -> Result<RestrictionStatus, RulesetError> {
 }
 
 fn own_directories(dirs: &Dirs) -> Vec<PathBuf> {
-    let mut own = vec![dirs.data.clone(), dirs.config.join("color-palettes"), PathBuf::from("/dev/pts")];
+    let mut own = vec![
+        dirs.data.clone(),
+        dirs.config.join("color-palettes"),
+        PathBuf::from("/dev/pts"),
+    ];
     own.extend(dirs.runtime.clone());
     own.retain(|path| is_real_directory(path));
     own
@@ -134,9 +148,16 @@ fn own_directories(dirs: &Dirs) -> Vec<PathBuf> {
 fn own_files(dirs: &Dirs) -> Vec<PathBuf> {
     let state = ["auth.json", "colors.toml", "history.txt"].map(|name| dirs.config.join(name));
     let devices = ["/dev/null", "/dev/tty"].map(PathBuf::from);
-    let terminal = std::fs::read_link("/proc/self/fd/0").ok().filter(|path| path.starts_with("/dev"));
+    let terminal = std::fs::read_link("/proc/self/fd/0")
+        .ok()
+        .filter(|path| path.starts_with("/dev"));
     let files = state.into_iter().chain(devices).chain(terminal);
-    files.filter(|path| path.symlink_metadata().is_ok_and(|meta| !meta.is_dir() && !meta.is_symlink())).collect()
+    files
+        .filter(|path| {
+            path.symlink_metadata()
+                .is_ok_and(|meta| !meta.is_dir() && !meta.is_symlink())
+        })
+        .collect()
 }
 
 /// A link would hand its target's tree to us; the directory above `data` may be one, though.
@@ -183,7 +204,9 @@ mod tests {
 
     #[test]
     fn child() {
-        let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else { return };
+        let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
+            return;
+        };
         let dirs = Dirs {
             home: dir.clone(),
             config: dir.join("config"),
@@ -197,14 +220,27 @@ mod tests {
             return;
         }
         let refused = |path: &str| {
-            let error = File::options().append(true).create(true).open(dir.join(path)).expect_err(path);
+            let error = File::options()
+                .append(true)
+                .create(true)
+                .open(dir.join(path))
+                .expect_err(path);
             assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{path}: {error}");
         };
         File::create(dir.join("data/new")).expect("the data directory is ours");
         File::create(dir.join("config/color-palettes/new")).expect("palettes are ours");
-        File::options().append(true).open(dir.join("config/auth.json")).expect("auth.json is ours");
+        File::options()
+            .append(true)
+            .open(dir.join("config/auth.json"))
+            .expect("auth.json is ours");
         File::options().write(true).open("/dev/null").expect("/dev/null");
-        for path in ["outside/new", "outside/file", "config/config.toml", "config/AGENTS.md", "config/auth.new"] {
+        for path in [
+            "outside/new",
+            "outside/file",
+            "config/config.toml",
+            "config/AGENTS.md",
+            "config/auth.new",
+        ] {
             refused(path);
         }
         assert!(std::fs::rename(dir.join("outside/file"), dir.join("data/moved")).is_err());
@@ -219,11 +255,20 @@ mod tests {
         use nix::errno::Errno;
         use nix::sched::{CloneFlags, unshare};
         let none: [&std::ffi::CStr; 0] = [];
-        assert_eq!(nix::unistd::execve(c"/bin/true", &none, &none).err(), Some(Errno::EPERM));
+        assert_eq!(
+            nix::unistd::execve(c"/bin/true", &none, &none).err(),
+            Some(Errno::EPERM)
+        );
         assert_eq!(unshare(CloneFlags::CLONE_NEWUSER), Err(Errno::EPERM));
         assert_eq!(nix::mount::umount("/proc"), Err(Errno::EPERM));
         let status = std::fs::read_to_string("/proc/thread-self/status").expect("own status");
-        let line = |name: &str| status.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+        let line = |name: &str| {
+            status
+                .lines()
+                .find(|line| line.starts_with(name))
+                .unwrap_or_default()
+                .to_owned()
+        };
         assert!(line("NoNewPrivs").ends_with('1'));
         assert!(line("Seccomp:").ends_with('2'));
         for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {

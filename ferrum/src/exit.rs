@@ -91,7 +91,11 @@ impl Failure {
             text.push_str(&format!("  hint: {}\n", self.hint));
         }
         let mut stderr = std::io::stderr().lock();
-        let text = if stderr.is_terminal() { sanitise(&text) } else { text };
+        let text = if stderr.is_terminal() {
+            sanitise(&text)
+        } else {
+            text
+        };
         let _ = stderr.write_all(text.as_bytes());
     }
 }
@@ -170,11 +174,16 @@ mod tests {
         assert_eq!(seal(SealFailure::Isolation).kind.code(), 4);
         assert_eq!(seal(SealFailure::Setup).kind.code(), 1);
         assert_eq!(seal(SealFailure::Setup).hint, "h");
-        let missing = Failure::from(LaunchError::Missing { looked: vec!["/x/ferrum-toolhost".into()] });
+        let missing = Failure::from(LaunchError::Missing {
+            looked: vec!["/x/ferrum-toolhost".into()],
+        });
         assert_eq!(missing.kind.code(), 1);
         assert!(missing.hint.contains("cargo build --release"));
         assert_eq!(Failure::from(ConfigError::file("/c", "m", "h")).kind.code(), 2);
-        let fault = Failure::from(Fault::EffectUnknown(Cause::Closed { cut: false, how: None }));
+        let fault = Failure::from(Fault::EffectUnknown(Cause::Closed {
+            cut: false,
+            how: None,
+        }));
         assert!(fault.message.contains("unknown"));
         assert_eq!((Kind::Cancelled.code(), Kind::Terminated.code()), (130, 143));
     }

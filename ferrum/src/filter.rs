@@ -125,7 +125,10 @@ pub(crate) fn program() -> Vec<sock_filter> {
         program.extend([instruction(IF_EQUAL, number(*call), 0, 1), refuse(libc::EPERM)]);
     }
     // The flags of clone3 lie in memory, where a filter cannot look; libc then uses clone.
-    program.extend([instruction(IF_EQUAL, number(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
+    program.extend([
+        instruction(IF_EQUAL, number(libc::SYS_clone3), 0, 1),
+        refuse(libc::ENOSYS),
+    ]);
     program.extend([
         instruction(IF_EQUAL, number(libc::SYS_clone), 0, 3),
         instruction(LOAD, FIRST_ARGUMENT, 0, 0),

@@ -88,7 +88,10 @@ impl Waiting {
     pub async fn open(mut self) -> Result<Hosts, Fault> {
         let first = match self.first.take() {
             Some(first) => first,
-            None => self.control.open_host(&self.place.cwd, &self.place.wish).map_err(Fault::NotStarted)?,
+            None => self
+                .control
+                .open_host(&self.place.cwd, &self.place.wish)
+                .map_err(Fault::NotStarted)?,
         };
         Hosts::start(self.launcher, self.control, first, self.place).await
     }
@@ -105,8 +108,11 @@ impl Waiting {
 fn find_cwd(config: &Config) -> Result<PathBuf, Failure> {
     let pwd = config.variable("PWD").map(PathBuf::from);
     working_directory(pwd).map_err(|error| {
-        Failure::new(Kind::Usage, format!("the working directory cannot be used: {error}"))
-            .with_hint("change into a directory that exists")
+        Failure::new(
+            Kind::Usage,
+            format!("the working directory cannot be used: {error}"),
+        )
+        .with_hint("change into a directory that exists")
     })
 }
 
@@ -116,7 +122,11 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
     match wish.tier {
         Some(tier) if tier < ceiling => Err(ConfigError::file(
             &config.file,
-            format!("--safety {} is below `safety.ceiling` = \"{}\"", tier.name(), ceiling.name()),
+            format!(
+                "--safety {} is below `safety.ceiling` = \"{}\"",
+                tier.name(),
+                ceiling.name()
+            ),
             format!("ask for {} or higher, or change `safety.ceiling`", ceiling.name()),
         )),
         _ => Ok(()),
@@ -127,7 +137,10 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
 fn make_data_directory(data: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
     made.map_err(|error| {
-        Failure::new(Kind::Error, format!("the data directory {} cannot be made: {error}", data.display()))
-            .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
+        Failure::new(
+            Kind::Error,
+            format!("the data directory {} cannot be made: {error}", data.display()),
+        )
+        .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
     })
 }

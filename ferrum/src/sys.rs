@@ -1,5 +1,8 @@
 //! The few raw calls that the safe crates lack: capabilities and the system call filter.
-#![expect(unsafe_code, reason = "capset, capability prctls and PR_SET_SECCOMP have no safe wrapper in our crates")]
+#![expect(
+    unsafe_code,
+    reason = "capset, capability prctls and PR_SET_SECCOMP have no safe wrapper in our crates"
+)]
 
 use libc::{c_int, c_ulong};
 use nix::errno::Errno;
@@ -71,7 +74,13 @@ pub(crate) fn install_filter(program: &[libc::sock_filter]) -> nix::Result<()> {
     let zero: c_ulong = 0;
     // SAFETY: the kernel copies `len` instructions from `filter` and writes nothing.
     let done = unsafe {
-        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program, zero, zero)
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+            zero,
+            zero,
+        )
     };
     Errno::result(done).map(|_| ())
 }

@@ -11,7 +11,10 @@ impl Config {
     pub fn charter(&self) -> Charter {
         let settings = &self.settings;
         let tools = &settings.tools;
-        let keys = settings.providers.values().filter_map(|entry| entry.api_key_env.as_deref());
+        let keys = settings
+            .providers
+            .values()
+            .filter_map(|entry| entry.api_key_env.as_deref());
         let secret_names = Environment::secret_names(keys);
         let default_roots = [".".to_owned()];
         let writable = tools.writable_roots.as_deref().unwrap_or(&default_roots);
@@ -73,7 +76,10 @@ pub fn working_directory(pwd: Option<PathBuf>) -> std::io::Result<PathBuf> {
         let meta = std::fs::metadata(path);
         meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (here.dev(), here.ino()))
     };
-    match pwd.filter(|path| path.is_absolute() && is_plain(path)).filter(same) {
+    match pwd
+        .filter(|path| path.is_absolute() && is_plain(path))
+        .filter(same)
+    {
         Some(path) => Ok(path),
         None => std::env::current_dir(),
     }
@@ -81,7 +87,9 @@ pub fn working_directory(pwd: Option<PathBuf>) -> std::io::Result<PathBuf> {
 
 /// No `..` in it: such a path means different things to text and to the kernel.
 fn is_plain(path: &Path) -> bool {
-    !path.components().any(|part| part == std::path::Component::ParentDir)
+    !path
+        .components()
+        .any(|part| part == std::path::Component::ParentDir)
 }
 
 #[cfg(test)]
@@ -91,7 +99,12 @@ mod tests {
     use ferrum_proto::terms::Tier;
 
     fn config(text: &str) -> Config {
-        let vars = [("HOME", "/home/ada"), ("K", "s"), ("PATH", "/bin"), ("FERRUM_MAX_TOOL_ROUNDS", "5")];
+        let vars = [
+            ("HOME", "/home/ada"),
+            ("K", "s"),
+            ("PATH", "/bin"),
+            ("FERRUM_MAX_TOOL_ROUNDS", "5"),
+        ];
         let environment = Environment::from_vars(vars.iter().map(|(n, v)| (n.into(), v.into())).collect());
         Config::from_text(environment, text).expect("valid")
     }
@@ -100,24 +113,53 @@ mod tests {
     fn an_empty_configuration_gives_the_working_directory() {
         let charter = config("").charter();
         assert_eq!((charter.tier, charter.ceiling), (Tier::Medium, Tier::Low));
-        assert_eq!(charter.writable_roots, [Root { path: PathBytes(b".".to_vec()), literal: false }]);
-        assert_eq!(charter.places.data.as_path(), Path::new("/home/ada/.local/share/ferrum"));
+        assert_eq!(
+            charter.writable_roots,
+            [Root {
+                path: PathBytes(b".".to_vec()),
+                literal: false
+            }]
+        );
+        assert_eq!(
+            charter.places.data.as_path(),
+            Path::new("/home/ada/.local/share/ferrum")
+        );
     }
 
     #[test]
     fn roots_are_literal_only_when_they_name_a_place() {
         let charter = config("[tools]\nwritable_roots = [\".\", \"~/w\", \"/srv\"]").charter();
-        let roots: Vec<_> = charter.writable_roots.iter().map(|r| (r.path.as_path(), r.literal)).collect();
-        assert_eq!(roots, [(Path::new("."), false), (Path::new("/home/ada/w"), true), (Path::new("/srv"), true)]);
+        let roots: Vec<_> = charter
+            .writable_roots
+            .iter()
+            .map(|r| (r.path.as_path(), r.literal))
+            .collect();
+        assert_eq!(
+            roots,
+            [
+                (Path::new("."), false),
+                (Path::new("/home/ada/w"), true),
+                (Path::new("/srv"), true)
+            ]
+        );
     }
 
     #[test]
     fn keys_stay_here_and_the_environment_sets_the_rounds() {
         let charter = config("[providers.p]\ntype = \"fake\"\napi_key_env = \"K\"").charter();
         assert!(charter.secret_names.contains(&"K".to_owned()));
-        assert!(!charter.environment.iter().any(|(name, _)| name.0 == b"K" || name.0.starts_with(b"FERRUM_")));
+        assert!(
+            !charter
+                .environment
+                .iter()
+                .any(|(name, _)| name.0 == b"K" || name.0.starts_with(b"FERRUM_"))
+        );
         assert_eq!(charter.max_tool_rounds, 5);
-        let rounds = charter.origins.iter().find(|(key, _)| key == "max_tool_rounds").expect("named");
+        let rounds = charter
+            .origins
+            .iter()
+            .find(|(key, _)| key == "max_tool_rounds")
+            .expect("named");
         assert_eq!(rounds.1, Origin::CommandLine);
     }
 
@@ -126,7 +168,10 @@ mod tests {
         let real = std::env::current_dir().expect("a working directory");
         assert_eq!(working_directory(Some("/".into())).expect("exists"), real);
         assert_eq!(working_directory(Some(real.clone())).expect("exists"), real);
-        assert_eq!(working_directory(Some(real.join("src/.."))).expect("exists"), real);
+        assert_eq!(
+            working_directory(Some(real.join("src/.."))).expect("exists"),
+            real
+        );
         assert_eq!(working_directory(None).expect("exists"), real);
     }
 }

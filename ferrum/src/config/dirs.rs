@@ -46,7 +46,9 @@ impl Dirs {
             )),
             other => Ok(other),
         };
-        let below = |base: Option<PathBuf>, fallback: &str| base.unwrap_or_else(|| home.join(fallback)).join("ferrum");
+        let below = |base: Option<PathBuf>, fallback: &str| {
+            base.unwrap_or_else(|| home.join(fallback)).join("ferrum")
+        };
         Ok(Self {
             config: own("FERRUM_CONFIG_DIR")?.unwrap_or_else(|| below(None, ".config")),
             data: own("FERRUM_DATA_DIR")?.unwrap_or_else(|| below(absolute("XDG_DATA_HOME"), ".local/share")),
@@ -78,7 +80,11 @@ mod tests {
     use super::*;
 
     fn find(vars: &[(&str, &str)]) -> Result<Dirs, ConfigError> {
-        let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+        let var = |name: &str| {
+            vars.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| OsString::from(v))
+        };
         Dirs::find(var, || None)
     }
 
@@ -96,7 +102,10 @@ mod tests {
             ("FERRUM_CONFIG_DIR", "/fc"),
         ];
         let dirs = find(&all).expect("valid");
-        assert_eq!((dirs.config, dirs.data, dirs.cache), ("/fc".into(), "/d/ferrum".into(), "/c/ferrum".into()));
+        assert_eq!(
+            (dirs.config, dirs.data, dirs.cache),
+            ("/fc".into(), "/d/ferrum".into(), "/c/ferrum".into())
+        );
     }
 
     #[test]

@@ -87,7 +87,10 @@ impl<'a> Document<'a> {
 impl<'a> Section<'a> {
     fn find(&self, key: &'static str) -> Option<Found<'a>> {
         self.known.borrow_mut().insert(key);
-        let (_, value) = self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key)?;
+        let (_, value) = self
+            .table
+            .iter()
+            .find(|(name, _)| name.get_ref().as_ref() == key)?;
         let (line, _) = self.document.position(value.span().start);
         let origin = Origin::User {
             file: PathBytes::from(self.document.file),
@@ -105,7 +108,8 @@ impl<'a> Section<'a> {
     pub(super) fn error(&self, key: &str, message: &str, hint: &str) -> ConfigError {
         let found = self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key);
         let span = found.map_or(0..0, |(_, value)| value.span());
-        self.document.error(span, format!("`{}` {message}", self.name(key)), hint)
+        self.document
+            .error(span, format!("`{}` {message}", self.name(key)), hint)
     }
 
     fn wrong(&self, key: &str, wanted: &str, value: Found<'_>) -> ConfigError {
@@ -114,7 +118,9 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn string(&self, key: &'static str) -> Result<Option<String>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         match value.get_ref().as_str() {
             Some(text) => Ok(Some(text.to_owned())),
             None => Err(self.wrong(key, "a string", value)),
@@ -122,7 +128,9 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn boolean(&self, key: &'static str) -> Result<Option<bool>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         match value.get_ref().as_bool() {
             Some(flag) => Ok(Some(flag)),
             None => Err(self.wrong(key, "true or false", value)),
@@ -130,8 +138,15 @@ impl<'a> Section<'a> {
     }
 
     /// A whole number from `least` to `most`.
-    pub(super) fn number(&self, key: &'static str, least: u64, most: u64) -> Result<Option<u64>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+    pub(super) fn number(
+        &self,
+        key: &'static str,
+        least: u64,
+        most: u64,
+    ) -> Result<Option<u64>, ConfigError> {
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         let number = integer(value.get_ref()).and_then(|n| u64::try_from(n).ok());
         match number {
             Some(n) if (least..=most).contains(&n) => Ok(Some(n)),
@@ -141,22 +156,32 @@ impl<'a> Section<'a> {
 
     /// Bytes: a whole number, or a string such as `"512M"` or `"4G"`.
     pub(super) fn size(&self, key: &'static str) -> Result<Option<u64>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         let bytes = match value.get_ref() {
             DeValue::String(text) => parse_size(text),
             other => integer(other).and_then(|n| u64::try_from(n).ok()),
         };
         match bytes {
             Some(bytes) => Ok(Some(bytes)),
-            None => Err(self.wrong(key, "a number of bytes, or a text such as \"512M\" or \"4G\"", value)),
+            None => Err(self.wrong(
+                key,
+                "a number of bytes, or a text such as \"512M\" or \"4G\"",
+                value,
+            )),
         }
     }
 
     pub(super) fn strings(&self, key: &'static str) -> Result<Option<Vec<String>>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         let items = value.get_ref().as_array().map(|items| items.iter());
         let texts = items.map(|items| {
-            items.map(|item| item.get_ref().as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+            items
+                .map(|item| item.get_ref().as_str().map(str::to_owned))
+                .collect::<Option<Vec<_>>>()
         });
         match texts.flatten() {
             Some(texts) => Ok(Some(texts)),
@@ -165,8 +190,14 @@ impl<'a> Section<'a> {
     }
 
     /// One of a few words.
-    pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Result<Option<T>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+    pub(super) fn choice<T: Copy>(
+        &self,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         let text = value.get_ref().as_str();
         match words.iter().find(|(word, _)| Some(*word) == text) {
             Some((_, meaning)) => Ok(Some(*meaning)),
@@ -184,7 +215,9 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn section(&self, key: &'static str) -> Result<Option<Section<'a>>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(None) };
+        let Some(value) = self.find(key) else {
+            return Ok(None);
+        };
         match value.get_ref().as_table() {
             Some(table) => Ok(Some(self.below(key, table))),
             None => Err(self.wrong(key, "a table", value)),
@@ -192,8 +225,13 @@ impl<'a> Section<'a> {
     }
 
     /// A table whose keys are names of the user's choice, each with a table.
-    pub(super) fn named_sections(&self, key: &'static str) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
-        let Some(outer) = self.section(key)? else { return Ok(Vec::new()) };
+    pub(super) fn named_sections(
+        &self,
+        key: &'static str,
+    ) -> Result<Vec<(String, Section<'a>)>, ConfigError> {
+        let Some(outer) = self.section(key)? else {
+            return Ok(Vec::new());
+        };
         let mut sections = Vec::new();
         for (name, value) in outer.table {
             let name = name.get_ref().as_ref();
@@ -207,16 +245,22 @@ impl<'a> Section<'a> {
 
     /// An array of tables.
     pub(super) fn listed_sections(&self, key: &'static str) -> Result<Vec<Section<'a>>, ConfigError> {
-        let Some(value) = self.find(key) else { return Ok(Vec::new()) };
+        let Some(value) = self.find(key) else {
+            return Ok(Vec::new());
+        };
         let wrong = || self.wrong(key, "a list of tables", value);
         let items = value.get_ref().as_array().ok_or_else(wrong)?;
         let tables = items.iter().map(|item| item.get_ref().as_table());
-        tables.map(|table| Ok(self.below(key, table.ok_or_else(wrong)?))).collect()
+        tables
+            .map(|table| Ok(self.below(key, table.ok_or_else(wrong)?)))
+            .collect()
     }
 
     /// A table whose keys are names of the user's choice, each with a string.
     pub(super) fn named_strings(&self, key: &'static str) -> Result<Vec<(String, String)>, ConfigError> {
-        let Some(outer) = self.section(key)? else { return Ok(Vec::new()) };
+        let Some(outer) = self.section(key)? else {
+            return Ok(Vec::new());
+        };
         let mut pairs = Vec::new();
         for (name, value) in outer.table {
             let name = name.get_ref().as_ref();
@@ -229,10 +273,21 @@ impl<'a> Section<'a> {
     }
 
     /// A table that is passed on as it stands.
-    pub(super) fn json(&self, key: &'static str) -> Result<serde_json::Map<String, serde_json::Value>, ConfigError> {
-        let Some(outer) = self.section(key)? else { return Ok(serde_json::Map::new()) };
+    pub(super) fn json(
+        &self,
+        key: &'static str,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, ConfigError> {
+        let Some(outer) = self.section(key)? else {
+            return Ok(serde_json::Map::new());
+        };
         let pairs = outer.table.iter();
-        let wrong = |name: &str| self.error(key, &format!("holds `{name}`, a value that JSON cannot express"), "");
+        let wrong = |name: &str| {
+            self.error(
+                key,
+                &format!("holds `{name}`, a value that JSON cannot express"),
+                "",
+            )
+        };
         pairs
             .map(|(name, value)| {
                 let name = name.get_ref().as_ref();
@@ -261,7 +316,8 @@ impl<'a> Section<'a> {
                 continue;
             }
             let (line, _) = self.document.position(name.span().start);
-            let near = nearest(key, &known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
+            let near =
+                nearest(key, &known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"));
             let file = self.document.file.display();
             let notice = format!("{file}:{line}: unknown key `{}` is ignored{near}", self.name(key));
             self.document.notices.borrow_mut().push(notice);
@@ -309,7 +365,8 @@ fn to_json(value: &DeValue<'_>) -> Option<serde_json::Value> {
         }
         DeValue::Table(table) => {
             let pairs = table.iter();
-            let pairs = pairs.map(|(name, value)| Some((name.get_ref().to_string(), to_json(value.get_ref())?)));
+            let pairs =
+                pairs.map(|(name, value)| Some((name.get_ref().to_string(), to_json(value.get_ref())?)));
             serde_json::Value::Object(pairs.collect::<Option<_>>()?)
         }
     })
@@ -349,10 +406,23 @@ mod tests {
 
     #[test]
     fn sizes_are_numbers_with_a_binary_unit() {
-        for (text, bytes) in [("0", Some(0)), ("512M", Some(512 << 20)), ("4 GiB", Some(4 << 30)), ("7K", Some(7 << 10))] {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("512M", Some(512 << 20)),
+            ("4 GiB", Some(4 << 30)),
+            ("7K", Some(7 << 10)),
+        ] {
             assert_eq!(parse_size(text), bytes, "{text}");
         }
-        for text in ["", "M", "-1", "1T", "1.5G", "99999999999999999999", "18446744073709551615K"] {
+        for text in [
+            "",
+            "M",
+            "-1",
+            "1T",
+            "1.5G",
+            "99999999999999999999",
+            "18446744073709551615K",
+        ] {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }

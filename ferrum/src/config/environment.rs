@@ -38,7 +38,9 @@ impl Environment {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<OsString> {
         let found = self.vars.iter().find(|(n, _)| n == name);
-        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+        found
+            .map(|(_, value)| value.clone())
+            .filter(|value| !value.is_empty())
     }
 
     /// True for `1`, `true`, `yes` and `on`.
@@ -67,7 +69,8 @@ impl Environment {
     #[must_use]
     pub fn for_commands(&self, secret_names: &[String]) -> Vec<(PathBytes, PathBytes)> {
         let kept = self.vars.iter().filter(|(name, _)| {
-            !name.as_bytes().starts_with(b"FERRUM_") && !secret_names.iter().any(|secret| name == secret.as_str())
+            !name.as_bytes().starts_with(b"FERRUM_")
+                && !secret_names.iter().any(|secret| name == secret.as_str())
         });
         let bytes = |text: &OsString| PathBytes(text.as_bytes().to_vec());
         kept.map(|(name, value)| (bytes(name), bytes(value))).collect()
@@ -102,6 +105,9 @@ mod tests {
     #[test]
     fn flags_have_four_spellings() {
         let environment = environment(&[("A", "1"), ("B", "TRUE"), ("C", "0"), ("D", "")]);
-        assert_eq!(["A", "B", "C", "D", "E"].map(|name| environment.flag(name)), [true, true, false, false, false]);
+        assert_eq!(
+            ["A", "B", "C", "D", "E"].map(|name| environment.flag(name)),
+            [true, true, false, false, false]
+        );
     }
 }

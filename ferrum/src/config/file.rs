@@ -17,16 +17,31 @@ pub(super) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let fail = |message: String, hint: &str| ConfigError::file(path, message, hint);
     // Non-blocking, so that a named pipe in its place cannot hold us up.
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
     let file = match opened {
         Ok(file) => file,
         // A link that points nowhere is a mistake, not an absent file.
-        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => return Ok(None),
-        Err(error) => return Err(fail(format!("cannot be opened: {error}"), "check the path and its permissions")),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+            return Ok(None);
+        }
+        Err(error) => {
+            return Err(fail(
+                format!("cannot be opened: {error}"),
+                "check the path and its permissions",
+            ));
+        }
     };
-    let meta = file.metadata().map_err(|error| fail(format!("cannot be examined: {error}"), ""))?;
+    let meta = file
+        .metadata()
+        .map_err(|error| fail(format!("cannot be examined: {error}"), ""))?;
     if !meta.is_file() {
-        return Err(fail("is not a regular file".to_owned(), "replace it by a file, or remove it"));
+        return Err(fail(
+            "is not a regular file".to_owned(),
+            "replace it by a file, or remove it",
+        ));
     }
     let mut bytes = Vec::new();
     let read = file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -34,7 +49,9 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         return Err(fail(format!("is larger than {} KiB", CONFIG_BYTES_MAX >> 10), ""));
     }
-    String::from_utf8(bytes).map(Some).map_err(|error| not_utf8(path, &error))
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|error| not_utf8(path, &error))
 }
 
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> ConfigError {
@@ -56,7 +73,9 @@ mod tests {
 
     fn put(dir: &Path, bytes: &[u8]) -> std::path::PathBuf {
         let path = dir.join("config.toml");
-        File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("writable");
+        File::create(&path)
+            .and_then(|mut file| file.write_all(bytes))
+            .expect("writable");
         path
     }
 
@@ -66,10 +85,20 @@ mod tests {
         let path = dir.path().join("config.toml");
         assert_eq!(read(&path), Ok(None));
         std::os::unix::fs::symlink("nowhere", &path).expect("link");
-        assert!(read(&path).expect_err("dangling").message.contains("cannot be opened"));
+        assert!(
+            read(&path)
+                .expect_err("dangling")
+                .message
+                .contains("cannot be opened")
+        );
         std::fs::remove_file(&path).expect("removed");
         std::fs::create_dir(&path).expect("directory");
-        assert!(read(&path).expect_err("directory").message.contains("regular file"));
+        assert!(
+            read(&path)
+                .expect_err("directory")
+                .message
+                .contains("regular file")
+        );
         std::fs::remove_dir(&path).expect("removed");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("pipe");
         assert!(read(&path).expect_err("pipe").message.contains("regular file"));

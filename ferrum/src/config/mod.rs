@@ -19,8 +19,8 @@ pub use environment::Environment;
 pub use error::ConfigError;
 pub use provider::{ProviderChoice, is_loopback};
 pub use settings::{
-    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Safety, Settings, Thinking,
-    Tools,
+    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Safety, Settings,
+    Thinking, Tools,
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 
@@ -97,7 +97,9 @@ impl Config {
 
 fn tool_rounds(environment: &Environment) -> Result<Option<u32>, ConfigError> {
     const NAME: &str = "FERRUM_MAX_TOOL_ROUNDS";
-    let Some(value) = environment.get(NAME) else { return Ok(None) };
+    let Some(value) = environment.get(NAME) else {
+        return Ok(None);
+    };
     let number = value.to_str().and_then(|text| text.trim().parse::<u32>().ok());
     match number.filter(|n| u64::from(*n) <= user::TOOL_ROUNDS_MAX) {
         Some(rounds) => Ok(Some(rounds)),

@@ -46,9 +46,17 @@ impl Config {
         };
         let entry = self.entry(&name)?;
         // A model of another provider's is of no use to this one.
-        let settings_model = settings.model.clone().filter(|_| configured.as_deref() == Some(name.as_str()));
+        let settings_model = settings
+            .model
+            .clone()
+            .filter(|_| configured.as_deref() == Some(name.as_str()));
         let fake_model = (entry.kind == ProviderKind::Fake).then(|| FAKE.to_owned());
-        let model = asked.model.clone().or(settings_model).or(entry.default_model.clone()).or(fake_model);
+        let model = asked
+            .model
+            .clone()
+            .or(settings_model)
+            .or(entry.default_model.clone())
+            .or(fake_model);
         let model = model.ok_or_else(|| {
             let hint = format!("set `model` or `providers.{name}.default_model`, or pass --model");
             ConfigError::file(&self.file, format!("provider `{name}` has no model"), hint)
@@ -56,8 +64,12 @@ impl Config {
         let alias = settings.models.get(&model);
         let choice = ProviderChoice {
             key: self.key(&name, &entry)?,
-            actual_model: alias.and_then(|alias| alias.actual_model.clone()).unwrap_or_else(|| model.clone()),
-            max_context_tokens: alias.and_then(|alias| alias.max_context_tokens).unwrap_or(settings.max_context_tokens),
+            actual_model: alias
+                .and_then(|alias| alias.actual_model.clone())
+                .unwrap_or_else(|| model.clone()),
+            max_context_tokens: alias
+                .and_then(|alias| alias.max_context_tokens)
+                .unwrap_or(settings.max_context_tokens),
             supports_images: alias.is_none_or(|alias| alias.supports_images),
             thinking: asked.thinking.unwrap_or(settings.thinking),
             model,
@@ -80,14 +92,22 @@ impl Config {
     fn entry(&self, name: &str) -> Result<ProviderEntry, ConfigError> {
         let entry = self.settings.providers.get(name).cloned();
         entry.or_else(|| (name == FAKE).then(fake_entry)).ok_or_else(|| {
-            let names: Vec<&str> = self.settings.providers.keys().map(String::as_str).chain([FAKE]).collect();
+            let names: Vec<&str> = self
+                .settings
+                .providers
+                .keys()
+                .map(String::as_str)
+                .chain([FAKE])
+                .collect();
             let message = format!("there is no provider `{name}`; known are: {}", names.join(", "));
             ConfigError::file(&self.file, message, format!("add a `[providers.{name}]` table"))
         })
     }
 
     fn key(&self, name: &str, entry: &ProviderEntry) -> Result<Option<SecretString>, ConfigError> {
-        let Some(variable) = &entry.api_key_env else { return Ok(None) };
+        let Some(variable) = &entry.api_key_env else {
+            return Ok(None);
+        };
         match self.environment.secret(variable) {
             Some(key) => Ok(Some(key)),
             None => Err(ConfigError::file(
@@ -104,23 +124,35 @@ impl Config {
         let fail = |message: String, hint: &str| Err(ConfigError::file(&self.file, message, hint));
         let Some(address) = &entry.base_url else {
             return match entry.kind {
-                ProviderKind::OpenAiCompatible => {
-                    fail(format!("`providers.{name}.base_url` is missing"), "for instance http://127.0.0.1:8080/v1")
-                }
+                ProviderKind::OpenAiCompatible => fail(
+                    format!("`providers.{name}.base_url` is missing"),
+                    "for instance http://127.0.0.1:8080/v1",
+                ),
                 ProviderKind::OpenAiCodex | ProviderKind::Anthropic | ProviderKind::Fake => Ok(()),
             };
         };
         let url = match reqwest::Url::parse(address) {
             Ok(url) if ["http", "https"].contains(&url.scheme()) && url.host().is_some() => url,
-            _ => return fail(format!("`providers.{name}.base_url` is not an http(s) address"), ""),
+            _ => {
+                return fail(
+                    format!("`providers.{name}.base_url` is not an http(s) address"),
+                    "",
+                );
+            }
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return fail(format!("`providers.{name}.base_url` holds a password"), "use `api_key_env` instead");
+            return fail(
+                format!("`providers.{name}.base_url` holds a password"),
+                "use `api_key_env` instead",
+            );
         }
-        let authenticated = choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
+        let authenticated =
+            choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
         if url.scheme() == "http" && authenticated && !is_loopback(&url) && !entry.allow_insecure_http {
             return fail(
-                format!("`providers.{name}` would send its key over plain http to another machine, which is insecure"),
+                format!(
+                    "`providers.{name}` would send its key over plain http to another machine, which is insecure"
+                ),
                 "use https, or set `allow_insecure_http = true` for this provider",
             );
         }
@@ -169,7 +201,9 @@ mod tests {
     }
 
     fn choose(text: &str, vars: &[(&str, &str)], asked: &ModelArgs) -> Result<ProviderChoice, String> {
-        config(text, vars).provider(asked).map_err(|error| format!("{error}; {}", error.hint))
+        config(text, vars)
+            .provider(asked)
+            .map_err(|error| format!("{error}; {}", error.hint))
     }
 
     const TWO: &str = "provider = \"a\"\nmodel = \"m\"\n\
@@ -181,7 +215,12 @@ mod tests {
     fn nothing_configured_is_fake_with_a_notice_that_names_the_file() {
         let choice = choose("", &[], &ModelArgs::default()).ok().expect("fake");
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
-        assert!(choice.notice.expect("a notice").contains("/home/ada/.config/ferrum/config.toml"));
+        assert!(
+            choice
+                .notice
+                .expect("a notice")
+                .contains("/home/ada/.config/ferrum/config.toml")
+        );
     }
 
     #[test]
@@ -190,18 +229,29 @@ mod tests {
         let choice = choose(TWO, &key, &ModelArgs::default()).ok().expect("a");
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("a", "m"));
         assert_eq!(choice.key.expect("a key").expose_secret(), "k1");
-        let other = ModelArgs { provider: Some("b".into()), ..ModelArgs::default() };
+        let other = ModelArgs {
+            provider: Some("b".into()),
+            ..ModelArgs::default()
+        };
         let choice = choose(TWO, &key, &other).ok().expect("b");
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("b", "n"));
-        let alias = ModelArgs { model: Some("short".into()), ..ModelArgs::default() };
+        let alias = ModelArgs {
+            model: Some("short".into()),
+            ..ModelArgs::default()
+        };
         let choice = choose(TWO, &key, &alias).ok().expect("short");
-        assert_eq!((choice.name.as_str(), choice.actual_model.as_str()), ("b", "long"));
+        assert_eq!(
+            (choice.name.as_str(), choice.actual_model.as_str()),
+            ("b", "long")
+        );
         assert_eq!((choice.max_context_tokens, choice.supports_images), (9, false));
     }
 
     #[test]
     fn offline_forces_fake() {
-        let choice = choose(TWO, &[("FERRUM_OFFLINE", "1")], &ModelArgs::default()).ok().expect("fake");
+        let choice = choose(TWO, &[("FERRUM_OFFLINE", "1")], &ModelArgs::default())
+            .ok()
+            .expect("fake");
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
         assert!(choice.notice.is_none());
     }
@@ -209,26 +259,48 @@ mod tests {
     #[test]
     fn faults_name_the_key_or_variable() {
         let plain = |url: &str| {
-            format!("provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"\nbase_url = \"{url}\"\napi_key_env = \"K\"")
+            format!(
+                "provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"\nbase_url = \"{url}\"\napi_key_env = \"K\""
+            )
         };
         let key: &[(&str, &str)] = &[("K", "sk-1")];
         let cases: [(String, &[(&str, &str)], &str); 8] = [
             ("provider = \"x\"".to_owned(), &[], "no provider `x`"),
             (plain("http://127.0.0.1:1"), &[], "variable K"),
             (plain("http://127.0.0.1:1"), &[("K", "")], "variable K"),
-            (plain("http://127.0.0.1.example.invalid/v1"), key, "allow_insecure_http"),
-            (plain("http://localhost.example.invalid/v1"), key, "allow_insecure_http"),
+            (
+                plain("http://127.0.0.1.example.invalid/v1"),
+                key,
+                "allow_insecure_http",
+            ),
+            (
+                plain("http://localhost.example.invalid/v1"),
+                key,
+                "allow_insecure_http",
+            ),
             (plain("ftp://a/b"), key, "http(s) address"),
             (plain("https://u:p@a/b"), key, "password"),
-            ("provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"".to_owned(), &[], "base_url"),
+            (
+                "provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"".to_owned(),
+                &[],
+                "base_url",
+            ),
         ];
         for (text, vars, part) in cases {
             let error = choose(&text, vars, &ModelArgs::default()).err().expect("refused");
             assert!(error.contains(part), "{text}: {error}");
             assert!(!error.contains("sk-1"));
         }
-        for address in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1", "https://example.org"] {
-            assert!(choose(&plain(address), key, &ModelArgs::default()).is_ok(), "{address}");
+        for address in [
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost:1",
+            "https://example.org",
+        ] {
+            assert!(
+                choose(&plain(address), key, &ModelArgs::default()).is_ok(),
+                "{address}"
+            );
         }
     }
 }

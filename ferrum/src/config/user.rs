@@ -3,7 +3,8 @@
 use super::document::{Document, Section};
 use super::error::ConfigError;
 use super::settings::{
-    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Settings, Thinking, Tools,
+    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Settings, Thinking,
+    Tools,
 };
 use ferrum_proto::charter::{Ancestors, HomeMode, Limits, Origin, RootMode};
 use ferrum_proto::terms::{Network, Require, Shell, Tier};
@@ -20,8 +21,11 @@ pub(super) struct UserFile {
 
 pub const TIERS: [(&str, Tier); 3] = [("low", Tier::Low), ("medium", Tier::Medium), ("high", Tier::High)];
 
-pub const NETWORKS: [(&str, Network); 3] =
-    [("none", Network::None), ("private", Network::Private), ("full", Network::Full)];
+pub const NETWORKS: [(&str, Network); 3] = [
+    ("none", Network::None),
+    ("private", Network::Private),
+    ("full", Network::Full),
+];
 
 pub const SHELLS: [(&str, Shell); 2] = [("static", Shell::Static), ("auto", Shell::Auto)];
 
@@ -56,18 +60,31 @@ fn read<'a>(
     let top = document.top(table);
     settings.provider = top.string("provider")?;
     settings.model = top.string("model")?;
-    set(&mut settings.max_context_tokens, top.number("max_context_tokens", 1, CONTEXT_TOKENS_MAX)?);
-    set(&mut settings.max_tool_rounds, small(top.number("max_tool_rounds", 0, TOOL_ROUNDS_MAX)?));
+    set(
+        &mut settings.max_context_tokens,
+        top.number("max_context_tokens", 1, CONTEXT_TOKENS_MAX)?,
+    );
+    set(
+        &mut settings.max_tool_rounds,
+        small(top.number("max_tool_rounds", 0, TOOL_ROUNDS_MAX)?),
+    );
     set(&mut settings.thinking, top.choice("thinking", &Thinking::WORDS)?);
     set(&mut settings.color, top.choice("color", &Color::WORDS)?);
-    set(&mut settings.diff_mode, top.choice("diff_mode", &DiffMode::WORDS)?);
+    set(
+        &mut settings.diff_mode,
+        top.choice("diff_mode", &DiffMode::WORDS)?,
+    );
     set(&mut settings.mcp_enabled, top.boolean("mcp_enabled")?);
     safety(&top, settings)?;
     if let Some(section) = top.section("tools")? {
         tools(section, &mut settings.tools)?;
     }
     if let Some(section) = top.section("isolation")? {
-        let words = [("any", Require::Any), ("kernel", Require::Kernel), ("full", Require::Full)];
+        let words = [
+            ("any", Require::Any),
+            ("kernel", Require::Kernel),
+            ("full", Require::Full),
+        ];
         set(&mut settings.require, section.choice("require", &words)?);
         section.finish();
     }
@@ -118,13 +135,19 @@ fn safety(top: &Section<'_>, settings: &mut Settings) -> Result<(), ConfigError>
         set(&mut safety.tier, top.choice("safety", &TIERS)?);
         return Ok(());
     }
-    let Some(section) = top.section("safety")? else { return Ok(()) };
+    let Some(section) = top.section("safety")? else {
+        return Ok(());
+    };
     let tier = section.choice("tier", &TIERS)?;
     set(&mut safety.ceiling, section.choice("ceiling", &TIERS)?);
     // A ceiling alone lifts the built-in tier with it; a stated tier must agree with it.
     safety.tier = tier.unwrap_or(safety.tier.max(safety.ceiling));
     if safety.tier < safety.ceiling {
-        let message = format!("is \"{}\", below the ceiling \"{}\"", safety.tier.name(), safety.ceiling.name());
+        let message = format!(
+            "is \"{}\", below the ceiling \"{}\"",
+            safety.tier.name(),
+            safety.ceiling.name()
+        );
         return Err(section.error("tier", &message, "raise `safety.tier` or lower `safety.ceiling`"));
     }
     section.finish();
@@ -147,7 +170,11 @@ fn tools(section: Section<'_>, tools: &mut Tools) -> Result<(), ConfigError> {
     set(&mut tools.devices, section.strings("devices")?);
     for (key, paths) in [("sockets", &tools.sockets), ("devices", &tools.devices)] {
         if let Some(path) = paths.iter().find(|path| !path.starts_with(['/', '~'])) {
-            return Err(section.error(key, &format!("holds \"{path}\", which is not an absolute path"), ""));
+            return Err(section.error(
+                key,
+                &format!("holds \"{path}\", which is not an absolute path"),
+                "",
+            ));
         }
     }
     section.finish();
@@ -180,7 +207,10 @@ fn provider(section: Section<'_>) -> Result<ProviderEntry, ConfigError> {
         stream_usage: section.boolean("stream_usage")?.unwrap_or(true),
         allow_insecure_http: section.boolean("allow_insecure_http")?.unwrap_or(false),
         extra_body: section.json("extra_body")?,
-        headers: headers.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect(),
+        headers: headers
+            .into_iter()
+            .map(|(name, value)| (name, SecretString::from(value)))
+            .collect(),
     };
     section.finish();
     Ok(entry)
@@ -202,7 +232,10 @@ fn mcp_server(section: Section<'_>) -> Result<McpServer, ConfigError> {
         Some(text) if !text.is_empty() => Ok(text),
         _ => Err(section.error(key, "is missing", "")),
     };
-    let words = [("user", McpIsolation::User), ("workspace", McpIsolation::Workspace)];
+    let words = [
+        ("user", McpIsolation::User),
+        ("workspace", McpIsolation::Workspace),
+    ];
     let server = McpServer {
         name: required("name")?,
         command: required("command")?,
@@ -245,7 +278,9 @@ mod tests {
         assert_eq!((table.tier, table.ceiling), (Tier::High, Tier::Medium));
         assert_eq!(settings("[safety]\nceiling = \"high\"").safety.tier, Tier::High);
         assert_eq!(settings("safety.ceiling = \"low\"").safety.tier, Tier::Medium);
-        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"").err().expect("below the ceiling");
+        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"")
+            .err()
+            .expect("below the ceiling");
         assert_eq!((error.line, error.column), (2, 8));
     }
 
@@ -268,7 +303,10 @@ mod tests {
         assert_eq!(found.tools.shell, Shell::Auto);
         let provider = &found.providers["p"];
         let body = serde_json::Value::Object(provider.extra_body.clone());
-        assert_eq!(body.to_string(), r#"{"deep":{"list":[1.5,"a"],"on":true},"top_k":3}"#);
+        assert_eq!(
+            body.to_string(),
+            r#"{"deep":{"list":[1.5,"a"],"on":true},"top_k":3}"#
+        );
         assert_eq!(provider.headers.len(), 1);
         assert_eq!(found.models["m"].actual_model.as_deref(), Some("n"));
         assert_eq!(found.mcp_servers[0].command, "uvx");
@@ -279,12 +317,27 @@ mod tests {
         for (text, line, column, part) in [
             ("model = 3", 1, 9, "`model` must be a string, not 3"),
             ("\nsafety = \"lo\"", 2, 10, "\"low\", \"medium\", \"high\""),
-            ("[tools]\ndeny = \"bash\"", 2, 8, "`tools.deny` must be a list of strings"),
+            (
+                "[tools]\ndeny = \"bash\"",
+                2,
+                8,
+                "`tools.deny` must be a list of strings",
+            ),
             ("[tools]\nsockets = [\"x\"]", 2, 11, "not an absolute path"),
             ("max_tool_rounds = -1", 1, 19, "a whole number from 0"),
             ("[providers]\np = 1", 2, 5, "`providers.p` must be a table"),
-            ("[providers.p]\nbase_url = \"x\"", 1, 1, "`providers.p.type` is missing"),
-            ("[[mcp.servers]]\nname = \"x\"", 1, 1, "`mcp.servers.command` is missing"),
+            (
+                "[providers.p]\nbase_url = \"x\"",
+                1,
+                1,
+                "`providers.p.type` is missing",
+            ),
+            (
+                "[[mcp.servers]]\nname = \"x\"",
+                1,
+                1,
+                "`mcp.servers.command` is missing",
+            ),
             ("tools = 1", 1, 9, "`tools` must be a table"),
             ("mcp.servers = [1]", 1, 15, "a list of tables"),
             ("a = ", 1, 5, "string"),

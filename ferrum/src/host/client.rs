@@ -195,7 +195,9 @@ impl Drop for OpenCall<'_> {
             let _ = self.client.frames.send(frame);
         }
         // Without a runtime everything ends anyway.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         let weak = Arc::downgrade(shared);
         runtime.spawn(async move {
             tokio::time::sleep(Duration::from_millis(CANCEL_MS_MAX)).await;
@@ -266,7 +268,9 @@ impl State {
     }
 
     fn answer(&mut self, id: u64, reply: Reply) -> Result<(), Cause> {
-        let Some(call) = self.open.get_mut(&id) else { return Ok(()) };
+        let Some(call) = self.open.get_mut(&id) else {
+            return Ok(());
+        };
         if call.cancelled {
             self.open.remove(&id);
         } else if std::str::from_utf8(&call.text).is_err() {

@@ -75,7 +75,9 @@ impl Control {
         let charter = ToLauncher::Charter(Box::new(charter));
         let mut bytes = encode(&hello, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?;
         bytes.extend(encode(&charter, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?);
-        self.socket.write_all(&bytes).map_err(|error| Cause::Launcher(error.to_string()))
+        self.socket
+            .write_all(&bytes)
+            .map_err(|error| Cause::Launcher(error.to_string()))
     }
 
     /// Asks for a host. The answer comes later, on the host's own socket or as news.
@@ -91,7 +93,12 @@ impl Control {
             wish: wish.clone(),
         };
         let frame = encode(&request, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?;
-        let pair = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC);
+        let pair = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        );
         let (ours, theirs) = pair.map_err(|error| Cause::Socket(error.desc().to_owned()))?;
         let mut socket = UnixStream::from(ours);
         greet(&mut socket)?;
@@ -108,7 +115,11 @@ impl Control {
         let message = [ControlMessage::ScmRights(&passed)];
         let fd = self.socket.as_raw_fd();
         let sent = sendmsg::<()>(fd, &[IoSlice::new(frame)], &message, MsgFlags::MSG_NOSIGNAL, None)?;
-        if sent == frame.len() { Ok(()) } else { Err(nix::Error::EAGAIN) }
+        if sent == frame.len() {
+            Ok(())
+        } else {
+            Err(nix::Error::EAGAIN)
+        }
     }
 
     /// Ends a host and everything in it. A launcher that does not listen any more has ended it
@@ -143,7 +154,9 @@ fn greet(socket: &mut UnixStream) -> Result<(), Cause> {
         build: ferrum_proto::BUILD.to_owned(),
     };
     let frame = encode(&hello, TO_HOST_FRAME_BYTES_MAX).map_err(Cause::Request)?;
-    socket.write_all(&frame).map_err(|error| Cause::Socket(error.to_string()))
+    socket
+        .write_all(&frame)
+        .map_err(|error| Cause::Socket(error.to_string()))
 }
 
 async fn read(mut socket: tokio::net::UnixStream, news: Arc<News>) {
@@ -219,7 +232,10 @@ impl News {
 
 impl State {
     fn about(&self, host: u32) -> Option<Cause> {
-        let refused = self.refused.get(&host).map(|message| Cause::Refused(message.clone()));
+        let refused = self
+            .refused
+            .get(&host)
+            .map(|message| Cause::Refused(message.clone()));
         let exited = self.exited.get(&host).map(|how| Cause::Closed {
             cut: false,
             how: Some(how.clone()),

@@ -103,14 +103,23 @@ impl fmt::Display for Cause {
             Self::Frame(error) => write!(f, "the tool host broke the protocol: {error}"),
             Self::Order(error) => write!(f, "the tool host broke the protocol: {error}"),
             Self::Build { theirs } => {
-                write!(f, "ferrum-toolhost is version {theirs}, ferrum is {}", ferrum_proto::BUILD)
+                write!(
+                    f,
+                    "ferrum-toolhost is version {theirs}, ferrum is {}",
+                    ferrum_proto::BUILD
+                )
             }
-            Self::Silent { awaited, seconds } => write!(f, "the tool host sent no {awaited} within {seconds} s"),
+            Self::Silent { awaited, seconds } => {
+                write!(f, "the tool host sent no {awaited} within {seconds} s")
+            }
             Self::Text(what) => write!(f, "the tool host broke the protocol: {what}"),
             Self::Socket(why) => write!(f, "the connection to the tool host failed: {why}"),
             Self::Request(error) => write!(f, "the request cannot be sent: {error}"),
             Self::Pending => write!(f, "too many tool calls are open at once"),
-            Self::PolicyChanged => write!(f, "a new tool host came up under another policy than this session's"),
+            Self::PolicyChanged => write!(
+                f,
+                "a new tool host came up under another policy than this session's"
+            ),
         }
     }
 }

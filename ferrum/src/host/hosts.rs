@@ -46,12 +46,25 @@ impl Hosts {
     ///
     /// # Errors
     /// [`Fault::NotStarted`] with the seal's failure or a broken connection.
-    pub async fn start(launcher: Launcher, control: Control, first: Opened, place: Place) -> Result<Self, Fault> {
+    pub async fn start(
+        launcher: Launcher,
+        control: Control,
+        first: Opened,
+        place: Place,
+    ) -> Result<Self, Fault> {
         let listening = control.listen();
         let news = listening.map_err(|error| Fault::NotStarted(Cause::Socket(error.to_string())))?;
         let host = first.host;
         let client = HostClient::start(first, Arc::clone(&news)).map_err(Fault::NotStarted)?;
-        let granted = client.granted().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&launcher)))?;
+        let granted = match client.granted().await {
+            Ok(granted) => granted,
+            Err(cause) => {
+                let cause = cause.with_end_of(&launcher);
+                drop(client);
+                finish(control, &news, &launcher).await;
+                return Err(Fault::NotStarted(cause));
+            }
+        };
         let current = Mutex::new(Current {
             control,
             host,
@@ -103,12 +116,21 @@ impl ToolHost for Hosts {
     }
 
     async fn ready(&self) -> Result<Ready, Fault> {
-        let client = self.client().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
-        client.ready().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))
+        let client = self
+            .client()
+            .await
+            .map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
+        client
+            .ready()
+            .await
+            .map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))
     }
 
     async fn call(&self, request: ToolRequest, progress: &mut dyn FnMut(&str)) -> Result<ToolResult, Fault> {
-        let client = self.client().await.map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
+        let client = self
+            .client()
+            .await
+            .map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
         client.call(request, progress).await
     }
 }

@@ -20,6 +20,8 @@ struct LauncherPeer {
     socket: UnixStream,
     frames: FrameReader,
     order: ToLauncherOrder,
+    /// One read may end with the descriptor of its last message.
+    passed: Option<HostPeer>,
 }
 
 impl LauncherPeer {
@@ -30,15 +32,26 @@ impl LauncherPeer {
 
     /// The next message with its descriptor, judged by the launcher's own table.
     fn hear(&mut self) -> Option<(ToLauncher, Option<HostPeer>)> {
-        let mut passed = None;
         loop {
-            if let Some(message) = self.frames.next::<ToLauncher>().expect("the front speaks the protocol") {
-                self.order.admit(&message, usize::from(passed.is_some())).expect("in order");
+            if let Some(message) = self
+                .frames
+                .next::<ToLauncher>()
+                .expect("the front speaks the protocol")
+            {
+                let opens = matches!(message, ToLauncher::OpenHost { .. });
+                let passed = if opens { self.passed.take() } else { None };
+                self.order
+                    .admit(&message, usize::from(passed.is_some()))
+                    .expect("in order");
                 return Some((message, passed));
             }
-            let (count, descriptor) = self.receive()?;
-            self.frames.push(&count);
-            passed = passed.or(descriptor.map(|fd| HostPeer::new(UnixStream::from(fd))));
+            let (bytes, descriptor) = self.receive()?;
+            self.frames.push(&bytes);
+            assert!(self.passed.is_none() || descriptor.is_none());
+            self.passed = self
+                .passed
+                .take()
+                .or(descriptor.map(|fd| HostPeer::new(UnixStream::from(fd))));
         }
     }
 
@@ -47,15 +60,24 @@ impl LauncherPeer {
         let mut buffer = [0; 4096];
         let mut space = nix::cmsg_space!([i32; 4]);
         let mut parts = [IoSliceMut::new(&mut buffer)];
-        let got = recvmsg::<()>(self.socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::empty()).ok()?;
+        let got = recvmsg::<()>(
+            self.socket.as_raw_fd(),
+            &mut parts,
+            Some(&mut space),
+            MsgFlags::empty(),
+        )
+        .ok()?;
         let descriptors = got.cmsgs().expect("whole").find_map(|message| match message {
             ControlMessageOwned::ScmRights(fds) => Some(fds),
             _ => None,
         });
         let bytes = got.bytes;
         // SAFETY: each received number is a fresh descriptor that nobody else owns.
-        let fds: Vec<OwnedFd> =
-            descriptors.unwrap_or_default().into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect();
+        let fds: Vec<OwnedFd> = descriptors
+            .unwrap_or_default()
+            .into_iter()
+            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+            .collect();
         assert!(fds.len() <= 1);
         (bytes > 0).then(|| (buffer[..bytes].to_vec(), fds.into_iter().next()))
     }
@@ -92,13 +114,16 @@ impl LauncherPeer {
 }
 
 /// Everything up to the first request, as `main` does it, with a launcher that plays `script`.
-fn begin(script: impl FnOnce(&mut LauncherPeer) + Send + 'static) -> (Control, Opened, Place, JoinHandle<()>) {
+fn begin(
+    script: impl FnOnce(&mut LauncherPeer) + Send + 'static,
+) -> (Control, Opened, Place, JoinHandle<()>) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let peer = std::thread::spawn(move || {
         script(&mut LauncherPeer {
             socket: theirs,
             frames: FrameReader::new(CONTROL_FRAME_BYTES_MAX),
             order: ToLauncherOrder::default(),
+            passed: None,
         });
     });
     let place = Place {
@@ -110,14 +135,21 @@ fn begin(script: impl FnOnce(&mut LauncherPeer) + Send + 'static) -> (Control, O
         },
     };
     let mut control = Control::new(ours);
-    control.send_charter(crate::config::tests_charter()).expect("sent");
+    control
+        .send_charter(crate::config::tests_charter())
+        .expect("sent");
     let first = control.open_host(&place.cwd, &place.wish).expect("asked");
     (control, first, place, peer)
 }
 
-async fn hosts(script: impl FnOnce(&mut LauncherPeer) + Send + 'static) -> (Result<Hosts, Fault>, JoinHandle<()>) {
+async fn hosts(
+    script: impl FnOnce(&mut LauncherPeer) + Send + 'static,
+) -> (Result<Hosts, Fault>, JoinHandle<()>) {
     let (control, first, place, peer) = begin(script);
-    (Hosts::start(Launcher::played(), control, first, place).await, peer)
+    (
+        Hosts::start(Launcher::played(), control, first, place).await,
+        peer,
+    )
 }
 
 async fn end(peer: JoinHandle<()>) {
@@ -134,7 +166,10 @@ async fn a_dead_host_is_a_fault_and_the_next_call_gets_a_fresh_one() {
         first.hear();
         first.hear();
         drop(first);
-        launcher.say(&FromLauncher::HostExited { host: 1, how: "signal 9".into() });
+        launcher.say(&FromLauncher::HostExited {
+            host: 1,
+            how: "signal 9".into(),
+        });
         let mut second = launcher.start().expect("asked again");
         second.greet();
         second.hear();
@@ -145,8 +180,18 @@ async fn a_dead_host_is_a_fault_and_the_next_call_gets_a_fresh_one() {
     .await;
     let hosts = hosts.expect("granted");
     let fault = hosts.call(bash("boom"), &mut |_| ()).await.expect_err("dead");
-    assert_eq!(fault.to_string(), "the tool host ended (signal 9); whether the call took effect is unknown");
-    assert_eq!(hosts.call(bash("true"), &mut |_| ()).await.expect("answered").text, "back");
+    assert_eq!(
+        fault.to_string(),
+        "the tool host ended (signal 9); whether the call took effect is unknown"
+    );
+    assert_eq!(
+        hosts
+            .call(bash("true"), &mut |_| ())
+            .await
+            .expect("answered")
+            .text,
+        "back"
+    );
     hosts.close().await;
     end(peer).await;
 }
@@ -158,7 +203,10 @@ async fn a_fresh_host_under_another_policy_is_not_used() {
         launcher.start().expect("asked").greet();
         let mut second = launcher.start().expect("asked again");
         second.say(&hello());
-        let other = ferrum_proto::seal::Granted { tier: Tier::Low, ..granted() };
+        let other = ferrum_proto::seal::Granted {
+            tier: Tier::Low,
+            ..granted()
+        };
         second.say(&FromHost::Granted(Box::new(other)));
         while launcher.hear().is_some() {}
     })
@@ -166,7 +214,10 @@ async fn a_fresh_host_under_another_policy_is_not_used() {
     let hosts = hosts.expect("granted");
     let first = hosts.call(bash("a"), &mut |_| ()).await;
     assert!(first.is_err());
-    let fault = hosts.call(bash("b"), &mut |_| ()).await.expect_err("another policy");
+    let fault = hosts
+        .call(bash("b"), &mut |_| ())
+        .await
+        .expect_err("another policy");
     assert_eq!(fault, Fault::NotStarted(Cause::PolicyChanged));
     hosts.close().await;
     end(peer).await;
@@ -178,12 +229,18 @@ async fn a_refusal_is_told_in_the_launchers_words() {
         launcher.greet();
         let (host, peer) = launcher.open().expect("asked");
         drop(peer);
-        launcher.say(&FromLauncher::HostRefused { host, message: "below the ceiling".into() });
+        launcher.say(&FromLauncher::HostRefused {
+            host,
+            message: "below the ceiling".into(),
+        });
         while launcher.hear().is_some() {}
     })
     .await;
     let fault = hosts.err().expect("refused");
-    assert_eq!(fault.to_string(), "no tool host was started: below the ceiling; nothing was run");
+    assert_eq!(
+        fault.to_string(),
+        "no tool host was started: below the ceiling; nothing was run"
+    );
     end(peer).await;
 }
 
@@ -196,6 +253,8 @@ async fn a_dead_or_hostile_launcher_is_a_fault_until_restart() {
         launcher.greet();
         let mut first = launcher.start().expect("asked");
         first.greet();
+        first.hear();
+        first.hear();
         launcher.say(&FromLauncher::HostStarted { host: 9 });
         drop(first);
         while launcher.hear().is_some() {}
@@ -203,7 +262,12 @@ async fn a_dead_or_hostile_launcher_is_a_fault_until_restart() {
     .await;
     let hosts = hostile.expect("granted");
     let fault = hosts.call(bash("a"), &mut |_| ()).await.expect_err("given up");
-    assert!(fault.to_string().contains("the launcher of tool hosts is gone: id 9"), "{fault}");
+    assert!(
+        fault
+            .to_string()
+            .contains("the launcher of tool hosts is gone: id 9"),
+        "{fault}"
+    );
     assert!(fault.cause().hint().contains("start ferrum again"));
     hosts.close().await;
     end(peer).await;

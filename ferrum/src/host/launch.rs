@@ -38,7 +38,11 @@ impl std::fmt::Display for LaunchError {
         match self {
             Self::Missing { looked } => {
                 let places: Vec<String> = looked.iter().map(|path| path.display().to_string()).collect();
-                write!(f, "the program {PROGRAM} is missing; looked for {}", places.join(" and "))
+                write!(
+                    f,
+                    "the program {PROGRAM} is missing; looked for {}",
+                    places.join(" and ")
+                )
             }
             Self::System { what, error } => write!(f, "cannot {what}: {}", error.desc()),
         }
@@ -65,7 +69,12 @@ impl Launcher {
 
     fn spawn_program(program: &Path) -> Result<(Self, Control), LaunchError> {
         let system = |what| move |error| LaunchError::System { what, error };
-        let pair = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC);
+        let pair = socketpair(
+            AddressFamily::Unix,
+            SockType::Stream,
+            None,
+            SockFlag::SOCK_CLOEXEC,
+        );
         let (ours, theirs) = pair.map_err(system("make a socket"))?;
         let pid = start(program, &theirs).map_err(system("start ferrum-toolhost"))?;
         let socket = UnixStream::from(ours);
@@ -89,7 +98,9 @@ impl Launcher {
 fn find() -> Result<PathBuf, LaunchError> {
     let own = std::fs::read_link("/proc/self/exe").or_else(|_| std::env::current_exe());
     let beside = own.ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let fixed = option_env!("FERRUM_TOOLHOST").map(PathBuf::from).filter(|path| path.is_absolute());
+    let fixed = option_env!("FERRUM_TOOLHOST")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let looked: Vec<PathBuf> = beside.into_iter().chain(fixed).collect();
     match looked.iter().find(|path| path.is_file()) {
         Some(path) => Ok(path.clone()),
@@ -157,6 +168,9 @@ mod tests {
     #[test]
     fn a_program_that_cannot_be_executed_is_an_error() {
         let error = Launcher::spawn_program(Path::new("/dev/null")).expect_err("not executable");
-        assert!(error.to_string().contains("cannot start ferrum-toolhost"), "{error}");
+        assert!(
+            error.to_string().contains("cannot start ferrum-toolhost"),
+            "{error}"
+        );
     }
 }

@@ -21,7 +21,9 @@ pub struct Prober {
 
 impl Prober {
     pub(crate) fn new(launcher: Launcher, control: Control, cwd: PathBytes) -> Result<Self, Cause> {
-        let news = control.listen().map_err(|error| Cause::Socket(error.to_string()))?;
+        let news = control
+            .listen()
+            .map_err(|error| Cause::Socket(error.to_string()))?;
         Ok(Self {
             launcher,
             control,

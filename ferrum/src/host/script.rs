@@ -60,7 +60,10 @@ impl HostPeer {
             let bytes = part.as_bytes().to_vec();
             self.say(&FromHost::Chunk { id, bytes });
         }
-        self.say(&FromHost::Reply { id, reply: reply(text.len()) });
+        self.say(&FromHost::Reply {
+            id,
+            reply: reply(text.len()),
+        });
     }
 
     /// Until the front hangs up.

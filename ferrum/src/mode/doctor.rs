@@ -43,7 +43,11 @@ pub fn run(start: Start, asked: &DoctorArgs) -> Result<ExitCode, Failure> {
         as_text(&findings, &start.confinement, &start.config.notices)
     };
     write_out(&text)?;
-    Ok(if is_well(&findings) { ExitCode::SUCCESS } else { Kind::Isolation.into() })
+    Ok(if is_well(&findings) {
+        ExitCode::SUCCESS
+    } else {
+        Kind::Isolation.into()
+    })
 }
 
 async fn look(prober: &mut Prober, tier: Tier) -> Finding {
@@ -62,7 +66,12 @@ async fn look(prober: &mut Prober, tier: Tier) -> Finding {
 /// Judged at medium, or at the lowest tier that the ceiling leaves above it.
 fn is_well(findings: &[Finding]) -> bool {
     let judged = findings.iter().find(|finding| finding.tier >= Tier::Medium);
-    judged.is_some_and(|finding| finding.host.as_ref().is_ok_and(|(_, ready)| ready.isolation >= Isolation::Kernel))
+    judged.is_some_and(|finding| {
+        finding
+            .host
+            .as_ref()
+            .is_ok_and(|(_, ready)| ready.isolation >= Isolation::Kernel)
+    })
 }
 
 fn as_text(findings: &[Finding], front: &Confinement, notices: &[String]) -> String {
@@ -76,7 +85,13 @@ fn as_text(findings: &[Finding], front: &Confinement, notices: &[String]) -> Str
     }
     text.push_str("the front itself\n");
     for layer in &front.layers {
-        let _ = writeln!(text, "  {} {}: {}", mark(layer.in_force), layer.name, layer.detail);
+        let _ = writeln!(
+            text,
+            "  {} {}: {}",
+            mark(layer.in_force),
+            layer.name,
+            layer.detail
+        );
     }
     for notice in notices {
         let _ = writeln!(text, "note: {notice}");
@@ -106,7 +121,11 @@ fn tier_text(text: &mut String, tier: Tier, granted: &Granted, ready: &Ready) ->
     }
     for promise in &ready.promises {
         let held = !promise.held_by.is_empty();
-        let by = if held { format!("held by {}", promise.held_by.join(", ")) } else { "not held".to_owned() };
+        let by = if held {
+            format!("held by {}", promise.held_by.join(", "))
+        } else {
+            "not held".to_owned()
+        };
         writeln!(text, "  {} promise {}: {by}", mark(held), promise.name)?;
     }
     for notice in granted.notices.iter().chain(&ready.notices) {

@@ -21,7 +21,9 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// Waits for Ctrl-C or SIGTERM and says which. Never resolves where signals cannot be heard.
 pub async fn interrupted() -> Kind {
-    let (Ok(mut cancel), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut cancel), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -36,7 +38,11 @@ pub async fn interrupted() -> Kind {
 /// When stdout is closed or full.
 pub fn write_out(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    let clean = if stdout.is_terminal() { Some(sanitise(text)) } else { None };
+    let clean = if stdout.is_terminal() {
+        Some(sanitise(text))
+    } else {
+        None
+    };
     let text = clean.as_deref().unwrap_or(text);
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
@@ -46,7 +52,11 @@ pub fn write_out(text: &str) -> Result<(), Failure> {
 pub fn notice(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let line = format!("ferrum: {text}\n");
-    let line = if stderr.is_terminal() { sanitise(&line) } else { line };
+    let line = if stderr.is_terminal() {
+        sanitise(&line)
+    } else {
+        line
+    };
     // A closed stderr takes no notices.
     let _ = stderr.write_all(line.as_bytes());
 }

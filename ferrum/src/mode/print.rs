@@ -15,6 +15,9 @@ pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
     runtime()?.block_on(async {
         let hosts = start.hosts.open().await?;
         hosts.close().await;
-        Err(Failure::new(Kind::Error, format!("no model loop for a prompt of {} bytes", prompt.len())))
+        Err(Failure::new(
+            Kind::Error,
+            format!("no model loop for a prompt of {} bytes", prompt.len()),
+        ))
     })
 }

@@ -12,7 +12,11 @@ pub const PROMPT_BYTES_MAX: u64 = 8 << 20;
 /// An empty prompt, one that is too long, or stdin that is not UTF-8 or cannot be read.
 pub fn compose(written: &str) -> Result<String, Failure> {
     let stdin = std::io::stdin();
-    let piped = if stdin.is_terminal() { String::new() } else { read(stdin.lock())? };
+    let piped = if stdin.is_terminal() {
+        String::new()
+    } else {
+        read(stdin.lock())?
+    };
     join(written, &piped)
 }
 
@@ -20,7 +24,8 @@ fn join(written: &str, piped: &str) -> Result<String, Failure> {
     let parts = [written, piped].map(str::trim_end);
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
     if parts.is_empty() {
-        return Err(usage("the prompt is empty").with_hint("ferrum -p \"what to do\", or pipe the prompt into ferrum -p"));
+        return Err(usage("the prompt is empty")
+            .with_hint("ferrum -p \"what to do\", or pipe the prompt into ferrum -p"));
     }
     let prompt = parts.join("\n\n");
     if prompt.len() as u64 > PROMPT_BYTES_MAX {
@@ -41,7 +46,10 @@ pub fn read(input: impl Read) -> Result<String, Failure> {
         return Err(too_long());
     }
     String::from_utf8(bytes).map_err(|error| {
-        usage(&format!("stdin is not UTF-8 text at byte {}", error.utf8_error().valid_up_to()))
+        usage(&format!(
+            "stdin is not UTF-8 text at byte {}",
+            error.utf8_error().valid_up_to()
+        ))
     })
 }
 
@@ -50,7 +58,10 @@ fn usage(message: &str) -> Failure {
 }
 
 fn too_long() -> Failure {
-    usage(&format!("the prompt is longer than {} MiB", PROMPT_BYTES_MAX >> 20))
+    usage(&format!(
+        "the prompt is longer than {} MiB",
+        PROMPT_BYTES_MAX >> 20
+    ))
 }
 
 #[cfg(test)]
@@ -76,6 +87,11 @@ mod tests {
         let most = usize::try_from(PROMPT_BYTES_MAX).expect("small");
         assert!(read(vec![b'a'; most].as_slice()).is_ok());
         assert!(read(vec![b'a'; most + 1].as_slice()).is_err());
-        assert!(read(&b"a\xff"[..]).expect_err("not text").message.contains("byte 1"));
+        assert!(
+            read(&b"a\xff"[..])
+                .expect_err("not text")
+                .message
+                .contains("byte 1")
+        );
     }
 }

@@ -40,7 +40,9 @@ pub fn run(start: Start, asked: &ToolArgs) -> Result<ExitCode, Failure> {
 
 /// The outer error is the user's, the inner one what a model would be told.
 fn read(asked: &ToolArgs) -> Result<Result<ToolRequest, String>, Failure> {
-    let piped = (asked.arguments == "-").then(|| super::prompt::read(std::io::stdin().lock())).transpose()?;
+    let piped = (asked.arguments == "-")
+        .then(|| super::prompt::read(std::io::stdin().lock()))
+        .transpose()?;
     let json = piped.as_deref().unwrap_or(&asked.arguments);
     Ok(match args::parse(&asked.name, json) {
         Ok(Call::Host(request)) => Ok(request),
@@ -52,19 +54,30 @@ fn read(asked: &ToolArgs) -> Result<Result<ToolRequest, String>, Failure> {
 }
 
 fn bad_arguments(asked: &ToolArgs, message: &str) -> Result<ExitCode, Failure> {
-    let text = if asked.json { report::failed(&asked.name, message) } else { message.to_owned() };
+    let text = if asked.json {
+        report::failed(&asked.name, message)
+    } else {
+        message.to_owned()
+    };
     write_out(&with_line_end(text))?;
     Ok(Kind::Error.into())
 }
 
-async fn call(hosts: &Hosts, request: ToolRequest, asked: &ToolArgs, begun: Instant) -> Result<ExitCode, Failure> {
+async fn call(
+    hosts: &Hosts,
+    request: ToolRequest,
+    asked: &ToolArgs,
+    begun: Instant,
+) -> Result<ExitCode, Failure> {
     let ready = hosts.ready().await?;
     for text in hosts.granted().notices.iter().chain(&ready.notices) {
         notice(text);
     }
     let result = hosts.call(request, &mut |progress| notice(progress)).await;
     let text = match &result {
-        Ok(result) if asked.json => report::answered(&asked.name, result, hosts.granted(), &ready, begun.elapsed()),
+        Ok(result) if asked.json => {
+            report::answered(&asked.name, result, hosts.granted(), &ready, begun.elapsed())
+        }
         Ok(result) => result.text.clone(),
         Err(fault) if asked.json => report::failed(&asked.name, &fault.to_string()),
         Err(_) => String::new(),

@@ -8,8 +8,12 @@ use serde_json::Value;
 pub enum Call {
     /// Goes to the tool host.
     Host(ToolRequest),
-    HistorySearch { query: String },
-    HistoryRead { offset: usize },
+    HistorySearch {
+        query: String,
+    },
+    HistoryRead {
+        offset: usize,
+    },
 }
 
 /// Arguments that no call can be made of. The text is for the model.
@@ -26,10 +30,22 @@ pub fn parse(name: &str, json: &str) -> Result<Call, ArgsError> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let needed = |key: &str| text(key).ok_or_else(|| ArgsError(format!("{name}: `{key}` is missing")));
     Ok(match name {
-        "read" => Call::Host(ToolRequest::Read(Read { path: needed("path")?, offset: None, limit: None })),
-        "ls" => Call::Host(ToolRequest::Ls(Ls { path: needed("path")?, limit: None })),
-        "bash" => Call::Host(ToolRequest::Bash(Bash { command: needed("command")?, timeout_seconds: None })),
-        "history_search" => Call::HistorySearch { query: needed("query")? },
+        "read" => Call::Host(ToolRequest::Read(Read {
+            path: needed("path")?,
+            offset: None,
+            limit: None,
+        })),
+        "ls" => Call::Host(ToolRequest::Ls(Ls {
+            path: needed("path")?,
+            limit: None,
+        })),
+        "bash" => Call::Host(ToolRequest::Bash(Bash {
+            command: needed("command")?,
+            timeout_seconds: None,
+        })),
+        "history_search" => Call::HistorySearch {
+            query: needed("query")?,
+        },
         "history_read" => Call::HistoryRead { offset: 1 },
         _ => return Err(ArgsError(format!("the tool `{name}` does not exist"))),
     })

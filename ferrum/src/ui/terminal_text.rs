@@ -3,5 +3,7 @@
 /// The text without control characters but line ends and tabs.
 #[must_use]
 pub fn sanitise(text: &str) -> String {
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
+        .collect()
 }

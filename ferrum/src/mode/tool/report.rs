@@ -7,7 +7,13 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A call that was answered.
-pub(super) fn answered(tool: &str, result: &ToolResult, granted: &Granted, ready: &Ready, took: Duration) -> String {
+pub(super) fn answered(
+    tool: &str,
+    result: &ToolResult,
+    granted: &Granted,
+    ready: &Ready,
+    took: Duration,
+) -> String {
     let reply = &result.reply;
     let (outcome, refusal) = match &reply.outcome {
         Outcome::Done => ("done", Value::Null),
@@ -22,7 +28,10 @@ pub(super) fn answered(tool: &str, result: &ToolResult, granted: &Granted, ready
             "certain": denial.certain,
         })
     });
-    let changed = reply.changed.iter().map(|path| path.as_path().to_string_lossy().into_owned());
+    let changed = reply
+        .changed
+        .iter()
+        .map(|path| path.as_path().to_string_lossy().into_owned());
     json!({
         "tool": tool,
         "outcome": outcome,
@@ -82,7 +91,9 @@ fn isolation(granted: &Granted, ready: &Ready) -> Value {
 
 /// As `doctor` shows them too.
 pub(in crate::mode) fn walls(walls: &[Wall]) -> Value {
-    let rows = walls.iter().map(|wall| json!({ "name": wall.name, "in_force": wall.in_force, "detail": wall.detail }));
+    let rows = walls
+        .iter()
+        .map(|wall| json!({ "name": wall.name, "in_force": wall.in_force, "detail": wall.detail }));
     Value::Array(rows.collect())
 }
 

@@ -100,7 +100,6 @@ impl Hard<'_> {
         for write in writes::of(name, words) {
             self.write(&write, place)?;
         }
-        self.git_config(name, words)?;
         self.payloads(name, words, node, place)?;
         if name == "find" {
             for inner in wrapper::find_commands(words) {
@@ -148,12 +147,6 @@ impl Hard<'_> {
         for start in writes::find_starts(&words[1..]) {
             self.broad(start, place)?;
         }
-        Ok(())
-    }
-
-    /// `git config --global` writes files of the home directory that git obeys everywhere.
-    fn git_config(&self, name: &str, words: &[Word]) -> Check {
-        let _ = (self, name, words);
         Ok(())
     }
 

@@ -152,7 +152,8 @@ impl High<'_> {
         let mut options_over = false;
         for word in words {
             options_over |= word.literal().as_deref() == Some("--");
-            if !options_over && matches!(word.pieces.first(), Some(Piece::Glob(_))) {
+            let first = word.pieces.iter().find(|piece| !matches!(piece, Piece::Literal { text, .. } if text.is_empty()));
+            if !options_over && matches!(first, Some(Piece::Glob(_))) {
                 return Err(Deny::new("expansion", &word.span, "the pattern could match a name that is taken for an option")
                     .hint("put ./ before it"));
             }

@@ -50,11 +50,6 @@ fn family(name: &str) -> String {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').to_lowercase()
 }
 
-/// True for a program that runs what it reads.
-pub(super) fn is_interpreter(name: &str) -> bool {
-    SHELLS.contains(&name) || row(name).is_some()
-}
-
 fn row(name: &str) -> Option<&'static Row> {
     let family = family(name);
     ROWS.iter().find(|row| row.names.contains(&family.as_str()))

@@ -1,7 +1,6 @@
 //! The table at medium: every command is known from the text, and none takes authority that the
 //! text does not show.
 
-use super::argv::{self, Arg, Valued};
 use super::authority::has_authority;
 use super::deny::{Check, Deny};
 use super::interpreter::{self, Source};
@@ -10,9 +9,9 @@ use super::numbers::Integers;
 use super::place::{Place, Target, is_inside};
 use super::script::{Arithmetic, Assignment, Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::walk::Rules;
-use super::wrapper::{self, Manner, base_name, is_identifier};
+use super::wrapper::{self, Manner, base_name};
 use super::writes;
-use super::{builtin, git, high, options, payload};
+use super::{builtin, git, high, options};
 use crate::{Ground, protect};
 
 /// The medium rules with what they know of the whole text.
@@ -119,7 +118,7 @@ impl Medium<'_> {
                 return Err(Deny::new("detach", &first.span, format!("{name} runs a process apart from this call"))
                     .hint("start it with & and use it in the same call: everything ends with the call"));
             }
-            Manner::Indirect => {
+            Manner::Indirect if !only_asks(words) => {
                 return Err(Deny::new("indirect", &first.span, format!("{name} runs commands that the text does not show"))
                     .hint("run the command itself"));
             }
@@ -129,7 +128,7 @@ impl Medium<'_> {
             Manner::Exec if !unwrapped.inner.is_empty() => {
                 return Err(Deny::new("eval", &first.span, "exec replaces the shell").hint("run the command without exec"));
             }
-            Manner::Plain | Manner::Xargs | Manner::Exec => {}
+            Manner::Plain | Manner::Xargs | Manner::Exec | Manner::Indirect => {}
         }
         if name == "coproc" {
             return Err(Deny::new("coproc", &first.span, "coproc runs a command beside the shell").hint("use a pipeline or &"));
@@ -343,11 +342,11 @@ fn authority(name: &str, span: &std::ops::Range<usize>) -> Deny {
 /// The static name of a command.
 fn command_name(word: &Word) -> Result<String, Deny> {
     let mut text = String::new();
-    for (index, piece) in word.pieces.iter().enumerate() {
+    for piece in &word.pieces {
         match piece {
             Piece::Literal { text: part, .. } => text.push_str(part),
-            Piece::Home if index == 0 => text.push('~'),
-            Piece::Pwd if index == 0 => text.push('.'),
+            Piece::Home if text.is_empty() => text.push('~'),
+            Piece::Pwd if text.is_empty() => text.push('.'),
             _ => {
                 return Err(Deny::new("dynamic-command", &word.span, "which program runs is only known at run time")
                     .hint("write the program's name"));
@@ -358,6 +357,12 @@ fn command_name(word: &Word) -> Result<String, Deny> {
         return Err(Deny::new("unicode", &word.span, "the command's name has letters beyond ASCII").hint("write the program's name in ASCII"));
     }
     Ok(text)
+}
+
+/// `X --version`, `X --help`.
+fn only_asks(words: &[Word]) -> bool {
+    let asks = |word: &Word| word.literal().is_some_and(|text| matches!(text.as_str(), "--version" | "--help"));
+    words.len() > 1 && words[1..].iter().all(asks)
 }
 
 fn is_device(path: &std::path::Path) -> bool {

@@ -152,8 +152,9 @@ const SYSTEM_SECRET: &[&str] = &[
 /// Device files that are no place to store anything and are written by ordinary commands.
 const DEVICES_WRITABLE: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdout", "/dev/stderr"];
 
-/// Directories whose subtree belongs to the session: `/dev/shm`, descriptors.
-const DEVICE_PLACES: &[&str] = &["/dev/shm", "/dev/fd", "/dev/pts", "/dev/mqueue"];
+/// What below `/dev` belongs to the session, and bash's own names for network connections, which
+/// are no files.
+const DEVICE_PLACES: &[&str] = &["/dev/shm", "/dev/fd", "/dev/pts", "/dev/mqueue", "/dev/tcp", "/dev/udp"];
 
 const SYSTEM_DIRECTORIES: &[&str] = &[
     "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root", "/run",

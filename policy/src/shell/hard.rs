@@ -20,8 +20,8 @@ const PRIVILEGE: &[&str] = &[
     "nsenter", "umount", "fusermount", "fusermount3", "losetup", "swapon", "swapoff", "insmod", "rmmod", "modprobe",
     "kexec", "setcap", "passwd", "chpasswd", "gpasswd", "chage", "chsh", "chfn", "useradd", "userdel", "usermod",
     "adduser", "deluser", "groupadd", "groupdel", "groupmod", "addgroup", "delgroup", "visudo", "vipw", "vigr",
-    "pam-auth-update", "newuidmap", "newgidmap", "machinectl", "bpftool", "auditctl", "setenforce",
-    "start-stop-daemon", "gosu", "su-exec", "please", "sudo-rs",
+    "pam-auth-update", "newuidmap", "newgidmap", "bpftool", "auditctl", "setenforce",
+    "gosu", "su-exec", "please", "sudo-rs",
 ];
 
 const DESTROYS_DISKS: &[&str] = &[
@@ -95,8 +95,10 @@ impl Hard<'_> {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
             return Err(Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself"));
         }
-        privilege(name, words)?;
-        catastrophic_command(name, words)?;
+        if self.is_system_command(&text, place) {
+            privilege(name, words)?;
+            catastrophic_command(name, words)?;
+        }
         for write in writes::of(name, words) {
             self.write(&write, place)?;
         }
@@ -108,12 +110,22 @@ impl Hard<'_> {
             }
         }
         if let Some(unwrapped) = wrapper::unwrap(name, words) {
-            if unwrapped.manner == Manner::Privilege {
+            if unwrapped.manner == Manner::Privilege && self.is_system_command(&text, place) {
                 return Err(denied_privilege(name, &first.span));
             }
             self.words(unwrapped.inner, node, place, depth + 1)?;
         }
         Ok(())
+    }
+
+    /// A name without a path, or a path into a system directory: `./init` is the project's own.
+    fn is_system_command(&self, text: &str, place: &Place) -> bool {
+        const ELSEWHERE: &[&str] = &["/bin", "/sbin", "/usr", "/opt", "/snap", "/nix", "/run", "/gnu"];
+        if !text.contains('/') {
+            return true;
+        }
+        let Some(path) = place.absolute(text) else { return true };
+        ELSEWHERE.iter().any(|system| path.starts_with(system))
     }
 
     fn payloads(&mut self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {

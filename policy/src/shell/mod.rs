@@ -10,6 +10,7 @@ mod authority;
 mod brace;
 mod builtin;
 mod chars;
+mod codes;
 mod deny;
 mod git;
 mod hard;
@@ -33,6 +34,7 @@ mod wrapper;
 mod writes;
 
 use crate::{Grant, Ground, Isolation, ShellMode, Tier, Verdict};
+pub use codes::{CODES, Code};
 use deny::{Check, Deny};
 use hard::Hard;
 use high::High;

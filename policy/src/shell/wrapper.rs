@@ -73,6 +73,7 @@ const WRAPPERS: &[Row] = &[
     row("exec", Exec, "a", &[], "cl", &[], 0),
     row("nohup", Detach, "", &[], "", &[], 0),
     row("setsid", Detach, "", &[], "cfw", &["ctty", "fork", "wait"], 0),
+    row("start-stop-daemon", Detach, "aunpsxRkNIPcgrd", &["exec", "pidfile", "name", "startas"], "SKTHbmCvqto", &["start", "stop", "background"], 0),
     row("daemonize", Detach, "acdeEluop", &[], "v", &[], 0),
     row("systemd-run", Detach, "puMHEGt", &["unit", "property", "setenv", "slice"], "dPqSt", &["user", "scope", "wait", "pty", "pipe", "quiet", "collect"], 0),
     row("xargs", Xargs, "adEILnPs", &["arg-file", "delimiter", "max-args", "max-procs", "max-lines", "replace", "max-chars"], "0rtxop", &["null", "no-run-if-empty", "verbose", "exit"], 0),

@@ -64,10 +64,18 @@ pub fn judge(tier: Tier, network: Network, walls: &Walls) -> (Isolation, Vec<Pro
         .into_iter()
         .map(|(name, holders)| Promise {
             name,
-            held_by: holders.into_iter().filter(|(_, holds)| *holds).map(|(wall, _)| wall).collect(),
+            held_by: holders
+                .into_iter()
+                .filter(|(_, holds)| *holds)
+                .map(|(wall, _)| wall)
+                .collect(),
         })
         .collect();
-    let held = |name: &str| promises.iter().any(|promise| promise.name == name && !promise.held_by.is_empty());
+    let held = |name: &str| {
+        promises
+            .iter()
+            .any(|promise| promise.name == name && !promise.held_by.is_empty())
+    };
     let isolation = if promises.iter().all(|promise| !promise.held_by.is_empty()) {
         Isolation::Full
     } else if KERNEL.into_iter().all(held) {
@@ -88,13 +96,22 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
     let fenced = landlock_writes && walls.seccomp;
     let system = walls.no_capabilities && (walls.proc_read_only || walls.seccomp);
     vec![
-        ("reading", vec![("mount view", walls.mount_view), ("landlock", landlock && !low)]),
-        ("writing", vec![("mount view", walls.mount_view), ("landlock", landlock_writes)]),
+        (
+            "reading",
+            vec![("mount view", walls.mount_view), ("landlock", landlock && !low)],
+        ),
+        (
+            "writing",
+            vec![("mount view", walls.mount_view), ("landlock", landlock_writes)],
+        ),
         (
             "network",
             vec![
                 ("as granted", network == Network::Full),
-                ("network namespace", walls.network_namespace && network != Network::Full),
+                (
+                    "network namespace",
+                    walls.network_namespace && network != Network::Full,
+                ),
                 ("socket filter", walls.socket_filter && network == Network::None),
             ],
         ),
@@ -107,8 +124,21 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
                 ("seccomp", low && walls.seccomp),
             ],
         ),
-        ("protected", vec![("mount view", walls.mount_view), ("landlock, no writable root", high && landlock_writes)]),
-        ("exec", vec![("any program", low), ("mount view", walls.mount_view), ("landlock", landlock)]),
+        (
+            "protected",
+            vec![
+                ("mount view", walls.mount_view),
+                ("landlock, no writable root", high && landlock_writes),
+            ],
+        ),
+        (
+            "exec",
+            vec![
+                ("any program", low),
+                ("mount view", walls.mount_view),
+                ("landlock", landlock),
+            ],
+        ),
         (
             "processes",
             vec![
@@ -170,9 +200,11 @@ mod tests {
 
     #[test]
     fn every_wall_is_full_at_every_tier() {
-        for (tier, network) in
-            [(Tier::Low, Network::Full), (Tier::Medium, Network::Private), (Tier::High, Network::None)]
-        {
+        for (tier, network) in [
+            (Tier::Low, Network::Full),
+            (Tier::Medium, Network::Private),
+            (Tier::High, Network::None),
+        ] {
             assert_eq!(isolation(tier, network, ALL), Isolation::Full);
         }
     }
@@ -197,7 +229,11 @@ mod tests {
             assert_eq!(isolation(Tier::Medium, Network::None, walls), Isolation::Kernel);
         }
         let (_, promises) = judge(Tier::Medium, Network::None, &LANDLOCK_ONLY);
-        let open: Vec<&str> = promises.iter().filter(|one| one.held_by.is_empty()).map(|one| one.name).collect();
+        let open: Vec<&str> = promises
+            .iter()
+            .filter(|one| one.held_by.is_empty())
+            .map(|one| one.name)
+            .collect();
         assert_eq!(open, ["protected", "processes", "lifetime", "resources"]);
     }
 
@@ -213,14 +249,21 @@ mod tests {
             ..LANDLOCK_ONLY
         };
         assert_eq!(isolation(Tier::High, Network::None, none), Isolation::Partial);
-        assert_eq!(isolation(Tier::Medium, Network::Private, LANDLOCK_ONLY), Isolation::Partial);
+        assert_eq!(
+            isolation(Tier::Medium, Network::Private, LANDLOCK_ONLY),
+            Isolation::Partial
+        );
     }
 
     #[test]
     fn a_full_network_is_held_as_granted() {
         let (isolation, promises) = judge(Tier::Medium, Network::Full, &ALL);
         assert_eq!(isolation, Isolation::Full);
-        assert!(promises.iter().any(|one| one.name == "network" && one.held_by == ["as granted"]));
+        assert!(
+            promises
+                .iter()
+                .any(|one| one.name == "network" && one.held_by == ["as granted"])
+        );
     }
 
     #[test]
@@ -229,9 +272,15 @@ mod tests {
             pid_namespace: false,
             ..ALL
         };
-        assert_eq!(isolation(Tier::Medium, Network::Private, no_pids), Isolation::Kernel);
+        assert_eq!(
+            isolation(Tier::Medium, Network::Private, no_pids),
+            Isolation::Kernel
+        );
         let no_cgroup = Walls { cgroup: false, ..ALL };
-        assert_eq!(isolation(Tier::Medium, Network::Private, no_cgroup), Isolation::Full);
+        assert_eq!(
+            isolation(Tier::Medium, Network::Private, no_cgroup),
+            Isolation::Full
+        );
         let capable = Walls {
             no_capabilities: false,
             ..ALL

@@ -23,11 +23,26 @@ fn exposed(grant: &Grant, tools: &[Tool], name: &str) -> Result<(), Refusal> {
     }
     let reason = grant.tools_removed.iter().find(|(removed, _)| removed == name);
     let reason = reason.map_or("it was not asked for", |(_, reason)| reason.as_str());
-    Err(Refusal::plain("tool", format!("{name} is not available under the current policy: {reason}"), ""))
+    Err(Refusal::plain(
+        "tool",
+        format!("{name} is not available under the current policy: {reason}"),
+        "",
+    ))
 }
 
 fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
-    exposed(grant, &[Tool::Read, Tool::Ls, Tool::Find, Tool::Grep, Tool::Edit, Tool::Write], "read")?;
+    exposed(
+        grant,
+        &[
+            Tool::Read,
+            Tool::Ls,
+            Tool::Find,
+            Tool::Grep,
+            Tool::Edit,
+            Tool::Write,
+        ],
+        "read",
+    )?;
     if grant.tier == Tier::Low {
         return Ok(());
     }
@@ -35,7 +50,11 @@ fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
         None => Ok(()),
         Some(problem) => Err(Refusal::plain(
             "secret",
-            format!("{} is not read at tier {}: {problem}", path.display(), grant.tier.name()),
+            format!(
+                "{} is not read at tier {}: {problem}",
+                path.display(),
+                grant.tier.name()
+            ),
             "ask the operator for what you need from it",
         )),
     }
@@ -44,14 +63,26 @@ fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
 fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result<(), Refusal> {
     if grant.tier == Tier::High {
         let message = format!("{} is not changed: tier high writes nothing", path.display());
-        return Err(Refusal::plain("tier", message, "ask the operator for tier medium"));
+        return Err(Refusal::plain(
+            "tier",
+            message,
+            "ask the operator for tier medium",
+        ));
     }
     exposed(grant, &[Tool::Write, Tool::Edit], "write")?;
     if let Some(problem) = protect::write_problem(path, ground) {
         let message = format!("{} is not changed: {problem}", path.display());
-        return Err(Refusal::plain("protected", message, "ask the operator to change it"));
+        return Err(Refusal::plain(
+            "protected",
+            message,
+            "ask the operator to change it",
+        ));
     }
-    let inside = ground.writable.iter().chain(&ground.private).any(|root| path.starts_with(root));
+    let inside = ground
+        .writable
+        .iter()
+        .chain(&ground.private)
+        .any(|root| path.starts_with(root));
     if grant.tier == Tier::Medium && !inside {
         return Err(outside(ground, path));
     }
@@ -59,7 +90,11 @@ fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result
 }
 
 fn outside(ground: &Ground, path: &Path) -> Refusal {
-    let roots: Vec<String> = ground.writable.iter().map(|root| root.display().to_string()).collect();
+    let roots: Vec<String> = ground
+        .writable
+        .iter()
+        .map(|root| root.display().to_string())
+        .collect();
     let roots = if roots.is_empty() {
         "there is no writable root".to_owned()
     } else {
@@ -67,7 +102,10 @@ fn outside(ground: &Ground, path: &Path) -> Refusal {
     };
     Refusal::plain(
         "outside-root",
-        format!("{} is outside: {roots} (and $TMPDIR for scratch files)", path.display()),
+        format!(
+            "{} is outside: {roots} (and $TMPDIR for scratch files)",
+            path.display()
+        ),
         "use a path below the writable root, or below $TMPDIR",
     )
 }
@@ -86,7 +124,11 @@ fn is_plain_file(path: &Path, target: Target) -> Result<(), Refusal> {
             format!("{path} is a symbolic link"),
             "name the file that it points at",
         )),
-        Target::Directory => Err(Refusal::plain("not-a-file", format!("{path} is a directory"), "name a file in it")),
+        Target::Directory => Err(Refusal::plain(
+            "not-a-file",
+            format!("{path} is a directory"),
+            "name a file in it",
+        )),
         Target::Special => Err(Refusal::plain(
             "not-a-file",
             format!("{path} is a FIFO, socket or device"),

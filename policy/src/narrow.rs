@@ -66,7 +66,10 @@ pub fn narrow(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Resul
         floor: floor.tier,
         network: choose_network(user, projects, wish, tier, &mut notices)?,
         shell: choose_shell(user, projects, wish)?,
-        require: projects.iter().filter_map(|project| project.policy.require).fold(user.require, Require::max),
+        require: projects
+            .iter()
+            .filter_map(|project| project.policy.require)
+            .fold(user.require, Require::max),
         tools,
         tools_removed,
         writable_roots: writable_roots(user, projects)?,
@@ -103,15 +106,30 @@ fn floor_of(user: &UserPolicy, projects: &[ProjectFile]) -> Floor {
     floor
 }
 
-fn choose_tier(user: &UserPolicy, floor: &Floor, wish: &Wish, notices: &mut Vec<String>) -> Result<Tier, NarrowError> {
+fn choose_tier(
+    user: &UserPolicy,
+    floor: &Floor,
+    wish: &Wish,
+    notices: &mut Vec<String>,
+) -> Result<Tier, NarrowError> {
     match wish.tier {
         Some(tier) if tier < floor.tier => Err(NarrowError {
-            message: format!("tier {} is below the floor {}, set by {}", tier.name(), floor.tier.name(), floor.set_by),
+            message: format!(
+                "tier {} is below the floor {}, set by {}",
+                tier.name(),
+                floor.tier.name(),
+                floor.set_by
+            ),
             hint: format!("ask for {} or higher", floor.tier.name()),
         }),
         Some(tier) => Ok(tier),
         None if user.tier < floor.tier => {
-            notices.push(format!("tier raised from {} to {} by {}", user.tier.name(), floor.tier.name(), floor.set_by));
+            notices.push(format!(
+                "tier raised from {} to {} by {}",
+                user.tier.name(),
+                floor.tier.name(),
+                floor.set_by
+            ));
             Ok(floor.tier)
         }
         None => Ok(user.tier),
@@ -127,7 +145,9 @@ fn choose_network(
     tier: Tier,
     notices: &mut Vec<String>,
 ) -> Result<Network, NarrowError> {
-    let capped = projects.iter().filter_map(|project| project.policy.network.map(|network| (network, project)));
+    let capped = projects
+        .iter()
+        .filter_map(|project| project.policy.network.map(|network| (network, project)));
     let cap = capped.max_by_key(|(network, _)| *network);
     if let Some(wished) = wish.network {
         return match cap {
@@ -151,7 +171,11 @@ fn choose_network(
     match cap {
         Some((network, project)) if network > default => {
             let file = project.path.display();
-            notices.push(format!("network lowered from {} to {} by {file}", default.name(), network.name()));
+            notices.push(format!(
+                "network lowered from {} to {} by {file}",
+                default.name(),
+                network.name()
+            ));
             Ok(network)
         }
         _ => Ok(default),
@@ -159,10 +183,15 @@ fn choose_network(
 }
 
 fn choose_shell(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Result<ShellMode, NarrowError> {
-    let forces = projects.iter().find(|project| project.policy.shell == Some(ShellMode::Static));
+    let forces = projects
+        .iter()
+        .find(|project| project.policy.shell == Some(ShellMode::Static));
     match (wish.shell, forces) {
         (Some(ShellMode::Auto), Some(project)) => Err(NarrowError {
-            message: format!("shell mode auto is ruled out by [tools] shell in {}", project.path.display()),
+            message: format!(
+                "shell mode auto is ruled out by [tools] shell in {}",
+                project.path.display()
+            ),
             hint: "leave --shell out".to_owned(),
         }),
         (_, Some(_)) => Ok(ShellMode::Static),
@@ -185,15 +214,25 @@ fn choose_tools(
             removed.push((tool, why));
         }
     };
-    let user_lists = (user.tools_allow.as_ref(), &user.tools_deny, "the user's config".to_owned());
+    let user_lists = (
+        user.tools_allow.as_ref(),
+        &user.tools_deny,
+        "the user's config".to_owned(),
+    );
     let project_lists = projects.iter().map(|project| {
         let policy = &project.policy;
-        (policy.tools_allow.as_ref(), &policy.tools_deny, project.path.display().to_string())
+        (
+            policy.tools_allow.as_ref(),
+            &policy.tools_deny,
+            project.path.display().to_string(),
+        )
     });
     for (allow, deny, source) in std::iter::once(user_lists).chain(project_lists) {
         for name in allow.into_iter().flatten().chain(deny) {
             if Tool::from_name(name).is_none() {
-                notices.push(format!("[tools] in {source} names {name}, which is no built-in tool"));
+                notices.push(format!(
+                    "[tools] in {source} names {name}, which is no built-in tool"
+                ));
             }
         }
         for tool in Tool::ALL {
@@ -210,13 +249,19 @@ fn choose_tools(
         remove(Tool::Edit, "tier high writes nothing".to_owned());
     }
     let wished = wished_tools(wish, &removed)?;
-    let mut tools: Vec<Tool> = Tool::ALL.into_iter().filter(|tool| wished.contains(tool)).collect();
+    let mut tools: Vec<Tool> = Tool::ALL
+        .into_iter()
+        .filter(|tool| wished.contains(tool))
+        .collect();
     tools.retain(|tool| !removed.iter().any(|(known, _)| known == tool));
     if !tools.contains(&Tool::Bash) && tools.contains(&Tool::Wait) {
         tools.retain(|tool| *tool != Tool::Wait);
         removed.push((Tool::Wait, "it runs commands, and bash is not exposed".to_owned()));
     }
-    let removed = removed.into_iter().map(|(tool, why)| (tool.name().to_owned(), why)).collect();
+    let removed = removed
+        .into_iter()
+        .map(|(tool, why)| (tool.name().to_owned(), why))
+        .collect();
     Ok((tools, removed))
 }
 
@@ -260,14 +305,24 @@ fn readable_roots(user: &UserPolicy, projects: &[ProjectFile]) -> Result<Vec<Pat
     let mut roots = user.readable_roots.clone();
     for project in projects {
         if let Some(asked) = &project.readable_roots {
-            inside(asked, &[&user.readable_roots, &user.writable_roots], project, "readable_roots")?;
+            inside(
+                asked,
+                &[&user.readable_roots, &user.writable_roots],
+                project,
+                "readable_roots",
+            )?;
             roots = intersection(&roots, asked);
         }
     }
     Ok(roots)
 }
 
-fn inside(asked: &[PathBuf], bounds: &[&Vec<PathBuf>], project: &ProjectFile, key: &str) -> Result<(), NarrowError> {
+fn inside(
+    asked: &[PathBuf],
+    bounds: &[&Vec<PathBuf>],
+    project: &ProjectFile,
+    key: &str,
+) -> Result<(), NarrowError> {
     for root in asked {
         let mut bounds = bounds.iter().flat_map(|bounds| bounds.iter());
         if !bounds.any(|bound| root.starts_with(bound)) {
@@ -306,15 +361,23 @@ fn intersection(ours: &[PathBuf], theirs: &[PathBuf]) -> Vec<PathBuf> {
 
 /// 0 is adaptive and the widest.
 fn tool_rounds(user: &UserPolicy, projects: &[ProjectFile]) -> u32 {
-    let asked = projects.iter().filter_map(|project| project.policy.max_tool_rounds);
-    let bounds = asked.chain(std::iter::once(user.max_tool_rounds)).filter(|rounds| *rounds > 0);
+    let asked = projects
+        .iter()
+        .filter_map(|project| project.policy.max_tool_rounds);
+    let bounds = asked
+        .chain(std::iter::once(user.max_tool_rounds))
+        .filter(|rounds| *rounds > 0);
     bounds.min().unwrap_or(0)
 }
 
 fn selections(projects: &[ProjectFile]) -> (Selection, Selection, bool) {
-    let skills = projects.iter().filter_map(|project| project.policy.skills.as_ref());
+    let skills = projects
+        .iter()
+        .filter_map(|project| project.policy.skills.as_ref());
     let mcp = projects.iter().filter_map(|project| project.policy.mcp.as_ref());
-    let enabled = projects.iter().all(|project| project.policy.mcp_enabled != Some(false));
+    let enabled = projects
+        .iter()
+        .all(|project| project.policy.mcp_enabled != Some(false));
     (select(skills), select(mcp), enabled)
 }
 

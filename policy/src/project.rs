@@ -67,10 +67,18 @@ impl ProjectPolicy {
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
         let reader = Reader { text };
         if text.len() > PROJECT_BYTES_MAX {
-            return Err(reader.error(&(0..0), format!("the file is larger than {PROJECT_BYTES_MAX} bytes"), ""));
+            return Err(reader.error(
+                &(0..0),
+                format!("the file is larger than {PROJECT_BYTES_MAX} bytes"),
+                "",
+            ));
         }
         if text.starts_with('\u{feff}') {
-            return Err(reader.error(&(0..0), "the file begins with a byte order mark", "save it as UTF-8 without one"));
+            return Err(reader.error(
+                &(0..0),
+                "the file begins with a byte order mark",
+                "save it as UTF-8 without one",
+            ));
         }
         let table = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
@@ -87,8 +95,23 @@ struct Reader<'a> {
 type Key<'i> = Spanned<Cow<'i, str>>;
 type Value<'i> = Spanned<DeValue<'i>>;
 
-const TOP: &[&str] = &["safety", "max_tool_rounds", "tools", "isolation", "skills", "mcp", "expect"];
-const TOOLS: &[&str] = &["allow", "deny", "readable_roots", "writable_roots", "network", "shell"];
+const TOP: &[&str] = &[
+    "safety",
+    "max_tool_rounds",
+    "tools",
+    "isolation",
+    "skills",
+    "mcp",
+    "expect",
+];
+const TOOLS: &[&str] = &[
+    "allow",
+    "deny",
+    "readable_roots",
+    "writable_roots",
+    "network",
+    "shell",
+];
 const SKILLS: &[&str] = &["inherit_global", "allow", "deny"];
 const MCP: &[&str] = &["enabled", "allow", "deny"];
 const EXPECT: &[&str] = &["tool", "input", "safety", "verdict"];
@@ -174,7 +197,9 @@ impl Reader<'_> {
         let Some(rows) = value.get_ref().as_array() else {
             return Err(self.kind(key, value, "a list of tables ([[expect]])"));
         };
-        rows.iter().map(|row| self.expectation(self.table(key, row)?, row)).collect()
+        rows.iter()
+            .map(|row| self.expectation(self.table(key, row)?, row))
+            .collect()
     }
 
     fn expectation(&self, table: &DeTable<'_>, row: &Value<'_>) -> Result<Expectation, ProjectError> {
@@ -215,14 +240,23 @@ impl Reader<'_> {
         }
     }
 
-    fn word<T: Copy>(&self, key: &Key<'_>, value: &Value<'_>, words: &[(&str, T)]) -> Result<T, ProjectError> {
+    fn word<T: Copy>(
+        &self,
+        key: &Key<'_>,
+        value: &Value<'_>,
+        words: &[(&str, T)],
+    ) -> Result<T, ProjectError> {
         let given = self.string(key, value)?;
         if let Some((_, word)) = words.iter().find(|(name, _)| *name == given) {
             return Ok(*word);
         }
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
         let hint = format!("use one of {}", names.join(", "));
-        Err(self.error(&value.span(), format!("{} cannot be {given:?}", key.get_ref()), hint))
+        Err(self.error(
+            &value.span(),
+            format!("{} cannot be {given:?}", key.get_ref()),
+            hint,
+        ))
     }
 
     fn string(&self, key: &Key<'_>, value: &Value<'_>) -> Result<String, ProjectError> {
@@ -240,21 +274,35 @@ impl Reader<'_> {
     }
 
     fn boolean(&self, key: &Key<'_>, value: &Value<'_>) -> Result<bool, ProjectError> {
-        value.get_ref().as_bool().ok_or_else(|| self.kind(key, value, "true or false"))
+        value
+            .get_ref()
+            .as_bool()
+            .ok_or_else(|| self.kind(key, value, "true or false"))
     }
 
     fn table<'t, 'i>(&self, key: &Key<'_>, value: &'t Value<'i>) -> Result<&'t DeTable<'i>, ProjectError> {
-        value.get_ref().as_table().ok_or_else(|| self.kind(key, value, "a table"))
+        value
+            .get_ref()
+            .as_table()
+            .ok_or_else(|| self.kind(key, value, "a table"))
     }
 
     fn kind(&self, key: &Key<'_>, value: &Value<'_>, wanted: &str) -> ProjectError {
         let found = value.get_ref().type_str();
-        self.error(&value.span(), format!("{} must be {wanted}, found {found}", key.get_ref()), "")
+        self.error(
+            &value.span(),
+            format!("{} must be {wanted}, found {found}", key.get_ref()),
+            "",
+        )
     }
 
     fn unknown(&self, key: &Key<'_>, table: &str, known: &[&str]) -> ProjectError {
         let name = key.get_ref();
-        let path = if table.is_empty() { name.to_string() } else { format!("{table}.{name}") };
+        let path = if table.is_empty() {
+            name.to_string()
+        } else {
+            format!("{table}.{name}")
+        };
         let hint = match known.iter().min_by_key(|candidate| distance(name, candidate)) {
             Some(nearest) if distance(name, nearest) <= 3 => format!("did you mean {nearest}?"),
             _ => format!("a project file may hold {}", known.join(", ")),
@@ -262,7 +310,12 @@ impl Reader<'_> {
         self.error(&key.span(), format!("unknown key {path}"), hint)
     }
 
-    fn error(&self, span: &Range<usize>, message: impl Into<String>, hint: impl Into<String>) -> ProjectError {
+    fn error(
+        &self,
+        span: &Range<usize>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> ProjectError {
         let (line, column) = self.position(span.start);
         ProjectError {
             line,
@@ -276,7 +329,10 @@ impl Reader<'_> {
         let before = &self.text[..self.text.floor_char_boundary(at.min(self.text.len()))];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+        (
+            u32::try_from(line).unwrap_or(u32::MAX),
+            u32::try_from(column).unwrap_or(u32::MAX),
+        )
     }
 }
 
@@ -337,18 +393,29 @@ mod tests {
     #[test]
     fn an_empty_file_has_no_opinion() {
         assert_eq!(ProjectPolicy::parse(""), Ok(ProjectPolicy::default()));
-        assert_eq!(ProjectPolicy::parse("# nothing\n\n"), Ok(ProjectPolicy::default()));
+        assert_eq!(
+            ProjectPolicy::parse("# nothing\n\n"),
+            Ok(ProjectPolicy::default())
+        );
     }
 
     #[test]
     fn unknown_keys_fail_with_place_and_nearest_key() {
         let unknown = error("safty = \"high\"\n");
         assert_eq!((unknown.line, unknown.column), (1, 1));
-        assert!(unknown.message.contains("safty") && unknown.hint.contains("safety"), "{unknown:?}");
+        assert!(
+            unknown.message.contains("safty") && unknown.hint.contains("safety"),
+            "{unknown:?}"
+        );
         let nested = error("safety = \"low\"\n[tools]\n  writeable_roots = [\".\"]\n");
         assert_eq!((nested.line, nested.column), (3, 3));
         assert!(nested.hint.contains("writable_roots"), "{nested:?}");
-        for text in ["[[mcp.servers]]\nname = \"x\"\n", "[providers.p]\ntype = \"x\"\n", "[tools.x]\n", "provider = 1\n"] {
+        for text in [
+            "[[mcp.servers]]\nname = \"x\"\n",
+            "[providers.p]\ntype = \"x\"\n",
+            "[tools.x]\n",
+            "provider = 1\n",
+        ] {
             assert!(error(text).message.contains("unknown key"), "{text}");
         }
     }
@@ -356,10 +423,23 @@ mod tests {
     #[test]
     fn wrong_kinds_and_broken_files_fail() {
         for text in [
-            "safety = 1", "safety = \"maximum\"", "max_tool_rounds = 0", "max_tool_rounds = -1", "max_tool_rounds = 1.5",
-            "max_tool_rounds = 99999999999", "tools = 1", "[tools]\nallow = \"read\"", "[tools]\nallow = [1]",
-            "[mcp]\nenabled = \"no\"", "[isolation]\nrequire = \"none\"", "safety = \"low\"\nsafety = \"high\"", "[tools]\n[tools]\n",
-            "safety", "[", "\u{feff}safety = \"low\"", "[[expect]]\ntool = \"bash\"\n",
+            "safety = 1",
+            "safety = \"maximum\"",
+            "max_tool_rounds = 0",
+            "max_tool_rounds = -1",
+            "max_tool_rounds = 1.5",
+            "max_tool_rounds = 99999999999",
+            "tools = 1",
+            "[tools]\nallow = \"read\"",
+            "[tools]\nallow = [1]",
+            "[mcp]\nenabled = \"no\"",
+            "[isolation]\nrequire = \"none\"",
+            "safety = \"low\"\nsafety = \"high\"",
+            "[tools]\n[tools]\n",
+            "safety",
+            "[",
+            "\u{feff}safety = \"low\"",
+            "[[expect]]\ntool = \"bash\"\n",
         ] {
             let error = error(text);
             assert!(error.line >= 1 && error.column >= 1, "{text}");

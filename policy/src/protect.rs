@@ -7,158 +7,72 @@ use crate::Ground;
 use std::path::{Component, Path, PathBuf};
 
 /// Below the home directory: absent from every view, never written, read by text only at low.
+#[rustfmt::skip]
 pub const CREDENTIALS_HOME: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".azure",
-    ".vault-token",
-    ".vault",
-    ".netrc",
-    "_netrc",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/hub",
-    ".config/gcloud",
-    ".config/doctl",
-    ".config/op",
-    ".config/rclone",
-    ".config/containers/auth.json",
-    ".config/helm/registry",
-    ".config/sops",
-    ".config/ferrum",
-    ".local/share/ferrum",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".password-store",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".nuget/NuGet/NuGet.Config",
-    ".terraform.d/credentials.tfrc.json",
-    ".pulumi/credentials.json",
-    ".oci",
-    ".bluemix",
-    ".s3cfg",
-    ".boto",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".databrickscfg",
-    ".huggingface/token",
-    ".cache/huggingface/token",
-    ".kaggle/kaggle.json",
-    ".mozilla",
-    ".thunderbird",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/vivaldi",
-    ".config/opera",
-    ".config/Bitwarden",
-    ".config/1Password",
-    ".config/keepassxc",
-    ".electrum",
-    ".bitcoin",
-    ".ethereum",
+    ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".vault-token", ".vault", ".netrc", "_netrc",
+    ".authinfo", ".authinfo.gpg", ".git-credentials", ".config/git/credentials", ".config/gh",
+    ".config/glab-cli", ".config/hub", ".config/gcloud", ".config/doctl", ".config/op", ".config/rclone",
+    ".config/containers/auth.json", ".config/helm/registry", ".config/sops", ".config/ferrum",
+    ".local/share/ferrum", ".local/share/keyrings", ".local/share/kwalletd", ".password-store", ".npmrc",
+    ".yarnrc.yml", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+    ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json",
+    ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config", ".terraform.d/credentials.tfrc.json",
+    ".pulumi/credentials.json", ".oci", ".bluemix", ".s3cfg", ".boto", ".pgpass", ".my.cnf", ".mylogin.cnf",
+    ".databrickscfg", ".huggingface/token", ".cache/huggingface/token", ".kaggle/kaggle.json", ".mozilla",
+    ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
+    ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Bitwarden", ".config/1Password",
+    ".config/keepassxc", ".electrum", ".bitcoin", ".ethereum",
 ];
 
 /// Below the home directory: what shells and sessions run on their own. Readable, never written.
+#[rustfmt::skip]
 pub const START_UP_HOME: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".inputrc",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".mkshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".xsessionrc",
-    ".pam_environment",
-    ".config/fish",
-    ".config/environment.d",
-    ".config/systemd",
-    ".config/autostart",
-    ".local/share/systemd",
-    ".gitconfig",
-    ".config/git/config",
-    ".config/git/hooks",
-    ".pythonrc",
-    ".pdbrc",
-    ".gdbinit",
-    ".config/gdb",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc",
+    ".login", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".config/fish",
+    ".config/environment.d", ".config/systemd", ".config/autostart", ".local/share/systemd", ".gitconfig",
+    ".config/git/config", ".config/git/hooks", ".pythonrc", ".pdbrc", ".gdbinit", ".config/gdb",
 ];
 
 /// Absolute: never written at any tier.
+#[rustfmt::skip]
 const SYSTEM_UNWRITABLE: &[&str] = &[
-    "/etc/passwd",
-    "/etc/shadow",
-    "/etc/group",
-    "/etc/gshadow",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/hosts",
-    "/etc/pam.d",
-    "/etc/ld.so.preload",
-    "/etc/ssh",
-    "/boot",
-    "/proc",
-    "/sys",
-    "/dev",
+    "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d",
+    "/etc/hosts", "/etc/pam.d", "/etc/ld.so.preload", "/etc/ssh", "/boot", "/proc", "/sys", "/dev",
 ];
 
 /// Absolute: reading them is refused at medium and high.
+#[rustfmt::skip]
 const SYSTEM_SECRET: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/krb5.keytab",
-    "/root/.ssh",
-    "/run/secrets",
-    "/var/run/secrets",
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
+    "/etc/ssl/private", "/etc/krb5.keytab", "/root/.ssh", "/run/secrets", "/var/run/secrets",
 ];
 
 /// Device files that are no place to store anything and are written by ordinary commands.
-const DEVICES_WRITABLE: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdout", "/dev/stderr"];
+const DEVICES_WRITABLE: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/tty",
+    "/dev/stdout",
+    "/dev/stderr",
+];
 
 /// What below `/dev` belongs to the session, and bash's own names for network connections, which
 /// are no files.
-const DEVICE_PLACES: &[&str] = &["/dev/shm", "/dev/fd", "/dev/pts", "/dev/mqueue", "/dev/tcp", "/dev/udp"];
+const DEVICE_PLACES: &[&str] = &[
+    "/dev/shm",
+    "/dev/fd",
+    "/dev/pts",
+    "/dev/mqueue",
+    "/dev/tcp",
+    "/dev/udp",
+];
 
+#[rustfmt::skip]
 const SYSTEM_DIRECTORIES: &[&str] = &[
-    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root", "/run",
-    "/sbin", "/sys", "/usr", "/var",
+    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc",
+    "/root", "/run", "/sbin", "/sys", "/usr", "/var",
 ];
 
 /// True for `/`, the top-level system directories and what lies in them, except the places below
@@ -166,11 +80,21 @@ const SYSTEM_DIRECTORIES: &[&str] = &[
 /// `/var/lib/…` workspaces, `/var/tmp`) and what lies in `/root`, root's own home.
 #[must_use]
 pub fn is_system_root(path: &Path) -> bool {
-    const LIVED_IN: &[&str] = &["/usr/src", "/usr/local/src", "/var/www", "/var/lib", "/var/tmp", "/root", "/run/user"];
+    const LIVED_IN: &[&str] = &[
+        "/usr/src",
+        "/usr/local/src",
+        "/var/www",
+        "/var/lib",
+        "/var/tmp",
+        "/root",
+        "/run/user",
+    ];
     if path == Path::new("/") || path == Path::new("/home") || path == Path::new("/opt") {
         return true;
     }
-    let lived_in = LIVED_IN.iter().any(|place| path.starts_with(place) && path != Path::new(place));
+    let lived_in = LIVED_IN
+        .iter()
+        .any(|place| path.starts_with(place) && path != Path::new(place));
     !lived_in && SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system))
 }
 
@@ -212,7 +136,10 @@ pub fn write_problem(path: &Path, ground: &Ground) -> Option<String> {
         return Some(format!("{} is protected", own.display()));
     }
     let homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
-    if let Some(name) = homes.into_iter().find(|name| path.starts_with(ground.home.join(name))) {
+    if let Some(name) = homes
+        .into_iter()
+        .find(|name| path.starts_with(ground.home.join(name)))
+    {
         return Some(format!("~/{name} is protected"));
     }
     if let Some(system) = SYSTEM_UNWRITABLE.iter().find(|system| path.starts_with(system)) {
@@ -235,10 +162,13 @@ fn git_problem(path: &Path) -> Option<String> {
     // A worktree's or submodule's own directory lies deeper: look at each level.
     let guarded = |part: &&str| matches!(*part, "hooks" | "config" | "config.worktree" | "commondir");
     let first = inside.first()?;
-    let nested = matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(|part| guarded(&part));
+    let nested = matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(guarded);
     let info = *first == "info" && inside.get(1) == Some(&"attributes");
     if guarded(first) || nested || info {
-        return Some(format!(".git/{} is protected: git runs or obeys it", inside.join("/")));
+        return Some(format!(
+            ".git/{} is protected: git runs or obeys it",
+            inside.join("/")
+        ));
     }
     None
 }
@@ -246,16 +176,25 @@ fn git_problem(path: &Path) -> Option<String> {
 /// Why `path` may not be read at medium and high, as a sentence part.
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
-    if let Some(name) = CREDENTIALS_HOME.iter().find(|name| path.starts_with(home.join(name))) {
+    if let Some(name) = CREDENTIALS_HOME
+        .iter()
+        .find(|name| path.starts_with(home.join(name)))
+    {
         return Some(format!("~/{name} may hold credentials"));
     }
     if let Some(system) = SYSTEM_SECRET.iter().find(|system| path.starts_with(system)) {
         return Some(format!("{system} may hold credentials"));
     }
-    if path.starts_with("/proc") && path.file_name().is_some_and(|name| name == "environ" || name == "mem") {
+    if path.starts_with("/proc")
+        && path
+            .file_name()
+            .is_some_and(|name| name == "environ" || name == "mem")
+    {
         return Some("the environment and memory of processes may hold credentials".to_owned());
     }
-    let own = protected.iter().find(|own| path.starts_with(own) && !has_component(own, ".ferrum"))?;
+    let own = protected
+        .iter()
+        .find(|own| path.starts_with(own) && !has_component(own, ".ferrum"))?;
     Some(format!("{} is Ferrum's own", own.display()))
 }
 
@@ -331,10 +270,26 @@ mod tests {
     #[test]
     fn roots_that_hold_are_or_lie_in_what_is_protected_are_dropped() {
         let home = Path::new("/home/user");
-        for path in ["/", "/home", "/home/user", "/etc", "/usr/lib/x", "/home/user/.config", "/home/user/.ssh/x", "/a/.git"] {
+        for path in [
+            "/",
+            "/home",
+            "/home/user",
+            "/etc",
+            "/usr/lib/x",
+            "/home/user/.config",
+            "/home/user/.ssh/x",
+            "/a/.git",
+        ] {
             assert!(root_problem(Path::new(path), home, &[]).is_some(), "{path}");
         }
-        for path in ["/project", "/home/user/project", "/srv/work", "/opt/checkout", "/usr/src/app", "/tmp/x"] {
+        for path in [
+            "/project",
+            "/home/user/project",
+            "/srv/work",
+            "/opt/checkout",
+            "/usr/src/app",
+            "/tmp/x",
+        ] {
             assert_eq!(root_problem(Path::new(path), home, &[]), None, "{path}");
         }
         let own = [PathBuf::from("/data/ferrum")];
@@ -345,10 +300,20 @@ mod tests {
     #[test]
     fn credentials_are_not_read() {
         let read = |path: &str| read_problem(Path::new(path), Path::new("/home/user"), &ground().protected);
-        for path in ["/home/user/.netrc", "/home/user/.aws/credentials", "/etc/shadow", "/proc/1/environ"] {
+        for path in [
+            "/home/user/.netrc",
+            "/home/user/.aws/credentials",
+            "/etc/shadow",
+            "/proc/1/environ",
+        ] {
             assert!(read(path).is_some(), "{path}");
         }
-        for path in ["/home/user/.bashrc", "/etc/passwd", "/proc/cpuinfo", "/project/.ferrum/config.toml"] {
+        for path in [
+            "/home/user/.bashrc",
+            "/etc/passwd",
+            "/proc/cpuinfo",
+            "/project/.ferrum/config.toml",
+        ] {
             assert_eq!(read(path), None, "{path}");
         }
     }

@@ -1,5 +1,7 @@
 //! The shell policy's tables: each row holds, and the tiers nest.
 
+#![expect(clippy::disallowed_types, reason = "these tests measure that no text is slow")]
+
 mod harness;
 
 use harness::{Row, code, rows, verdict};
@@ -21,7 +23,13 @@ fn every_row_holds() {
         let verdict = verdict(row.tier, ShellMode::Static, &row.command);
         if (verdict == Verdict::Allow) != row.allow {
             let shown: String = row.command.chars().take(80).collect();
-            wrong.push(format!("{} {} {:?} ({}): {verdict:?}", row.id, row.tier.name(), shown, row.kind));
+            wrong.push(format!(
+                "{} {} {:?} ({}): {verdict:?}",
+                row.id,
+                row.tier.name(),
+                shown,
+                row.kind
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -32,10 +40,22 @@ fn what_high_allows_medium_allows_and_what_medium_allows_low_allows() {
     for row in tables() {
         let [low, medium, high] =
             [Tier::Low, Tier::Medium, Tier::High].map(|tier| code(tier, ShellMode::Static, &row.command));
-        assert!(!high.is_empty() || medium.is_empty(), "{}: high allows, medium says {medium}", row.id);
-        assert!(!medium.is_empty() || low.is_empty(), "{}: medium allows, low says {low}", row.id);
+        assert!(
+            !high.is_empty() || medium.is_empty(),
+            "{}: high allows, medium says {medium}",
+            row.id
+        );
+        assert!(
+            !medium.is_empty() || low.is_empty(),
+            "{}: medium allows, low says {low}",
+            row.id
+        );
         let auto = code(Tier::Medium, ShellMode::Auto, &row.command);
-        assert!(!medium.is_empty() || auto.is_empty(), "{}: static allows, auto says {auto}", row.id);
+        assert!(
+            !medium.is_empty() || auto.is_empty(),
+            "{}: static allows, auto says {auto}",
+            row.id
+        );
     }
 }
 
@@ -43,7 +63,12 @@ fn what_high_allows_medium_allows_and_what_medium_allows_low_allows() {
 fn auto_lets_through_whatever_low_lets_through() {
     for row in tables().iter().filter(|row| row.tier != Tier::High) {
         if code(Tier::Low, ShellMode::Static, &row.command).is_empty() {
-            assert_eq!(code(Tier::Medium, ShellMode::Auto, &row.command), "", "{}", row.id);
+            assert_eq!(
+                code(Tier::Medium, ShellMode::Auto, &row.command),
+                "",
+                "{}",
+                row.id
+            );
         }
     }
 }
@@ -51,8 +76,19 @@ fn auto_lets_through_whatever_low_lets_through() {
 #[test]
 fn each_code_has_an_admitted_and_a_refused_example() {
     for row in shell::CODES {
-        assert_eq!(code(row.tier, ShellMode::Static, row.admitted), "", "{}: {}", row.code, row.admitted);
-        assert_eq!(code(row.tier, ShellMode::Static, row.refused), row.code, "{}", row.refused);
+        assert_eq!(
+            code(row.tier, ShellMode::Static, row.admitted),
+            "",
+            "{}: {}",
+            row.code,
+            row.admitted
+        );
+        assert_eq!(
+            code(row.tier, ShellMode::Static, row.refused),
+            row.code,
+            "{}",
+            row.refused
+        );
     }
 }
 
@@ -60,7 +96,8 @@ fn each_code_has_an_admitted_and_a_refused_example() {
 fn every_code_in_use_is_listed() {
     for row in tables() {
         let code = code(row.tier, ShellMode::Static, &row.command);
-        let listed = code.is_empty() || code.starts_with("limit-") || shell::CODES.iter().any(|one| one.code == code);
+        let listed =
+            code.is_empty() || code.starts_with("limit-") || shell::CODES.iter().any(|one| one.code == code);
         assert!(listed, "{}: {code} is not in CODES", row.id);
     }
 }
@@ -113,13 +150,35 @@ fn both_sides_of_the_limits() {
     assert_eq!(code(Tier::Low, ShellMode::Static, &long(65_537)), "limit-bytes");
     let commands = |count: usize| "ls\n".repeat(count);
     assert_eq!(code(Tier::Medium, ShellMode::Static, &commands(512)), "");
-    assert_eq!(code(Tier::Medium, ShellMode::Static, &commands(513)), "limit-commands");
-    assert_eq!(code(Tier::Low, ShellMode::Static, &format!("{}ls{}", "(".repeat(500), ")".repeat(500))), "limit-depth");
-    assert_eq!(code(Tier::Low, ShellMode::Static, &"nice ".repeat(40)), "limit-wrappers");
-    for hostile in ["<<E0 ".repeat(2000), "a|".repeat(30_000), "${".repeat(30_000), "$(".repeat(30_000), "{a,".repeat(20_000)] {
+    assert_eq!(
+        code(Tier::Medium, ShellMode::Static, &commands(513)),
+        "limit-commands"
+    );
+    assert_eq!(
+        code(
+            Tier::Low,
+            ShellMode::Static,
+            &format!("{}ls{}", "(".repeat(500), ")".repeat(500))
+        ),
+        "limit-depth"
+    );
+    assert_eq!(
+        code(Tier::Low, ShellMode::Static, &"nice ".repeat(40)),
+        "limit-wrappers"
+    );
+    for hostile in [
+        "<<E0 ".repeat(2000),
+        "a|".repeat(30_000),
+        "${".repeat(30_000),
+        "$(".repeat(30_000),
+        "{a,".repeat(20_000),
+    ] {
         let start = Instant::now();
         let _ = verdict(Tier::Medium, ShellMode::Auto, &hostile);
-        assert!(start.elapsed() < Duration::from_secs(5), "debug build; the parser's own deadline is 250 ms");
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "debug build; the parser's own deadline is 250 ms"
+        );
     }
 }
 
@@ -133,10 +192,19 @@ fn a_comment_or_white_space_changes_no_verdict() {
         if matches!(before, "unreadable" | "malformed") {
             continue;
         }
-        let variants =
-            [format!("  {}", row.command), format!("{}  \n\n", row.command), format!("# note: sudo\n{}", row.command), format!("{} # rm -rf /", row.command)];
+        let variants = [
+            format!("  {}", row.command),
+            format!("{}  \n\n", row.command),
+            format!("# note: sudo\n{}", row.command),
+            format!("{} # rm -rf /", row.command),
+        ];
         for variant in variants {
-            assert_eq!(code(row.tier, ShellMode::Static, &variant), before, "{}: {variant:?}", row.id);
+            assert_eq!(
+                code(row.tier, ShellMode::Static, &variant),
+                before,
+                "{}: {variant:?}",
+                row.id
+            );
         }
     }
 }
@@ -145,7 +213,12 @@ fn a_comment_or_white_space_changes_no_verdict() {
 #[test]
 fn quoting_turns_commands_into_data() {
     for row in tables() {
-        if row.command.contains(['\'', '\0']) || row.command.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+        if row.command.contains(['\'', '\0'])
+            || row
+                .command
+                .chars()
+                .any(|c| c.is_control() && c != '\n' && c != '\t')
+        {
             continue;
         }
         if row.command.len() > 60_000 || !row.command.is_ascii() {

@@ -10,9 +10,10 @@ use super::lower::{children, gap_arguments};
 use std::ops::Range;
 use tree_sitter::Node;
 
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
-    "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select", "in",
-    "function", "{", "}", "!", "[[", "]]",
+    "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
+    "in", "function", "{", "}", "!", "[[", "]]",
 ];
 
 /// Where the audit is: carried downwards, because looking up from a node walks from the root.
@@ -50,15 +51,22 @@ pub(super) fn check_carriage_returns(root: Node<'_>, text: &str) -> Check {
     quoted_ranges(root, &mut quoted);
     for (at, _) in text.match_indices('\r') {
         if !quoted.iter().any(|range: &Range<usize>| range.contains(&at)) {
-            return Err(Deny::new("control", &(at..at + 1), "contains control character U+000D outside quotes")
-                .hint("use plain newlines"));
+            return Err(Deny::new(
+                "control",
+                &(at..at + 1),
+                "contains control character U+000D outside quotes",
+            )
+            .hint("use plain newlines"));
         }
     }
     Ok(())
 }
 
 fn quoted_ranges(node: Node<'_>, out: &mut Vec<Range<usize>>) {
-    if matches!(node.kind(), "string" | "raw_string" | "ansi_c_string" | "heredoc_body") {
+    if matches!(
+        node.kind(),
+        "string" | "raw_string" | "ansi_c_string" | "heredoc_body"
+    ) {
         out.push(node.byte_range());
         return;
     }
@@ -78,7 +86,11 @@ impl<'a> Audit<'a> {
             "raw_string" | "ansi_c_string" | "heredoc_content" => return self.leaf(node, inside),
             "command_substitution" => {
                 if self.slice(node).starts_with('`') && self.slice(node).contains("\\`") {
-                    return Err(unreadable(&node.byte_range(), "backticks inside backticks", "use $( … )"));
+                    return Err(unreadable(
+                        &node.byte_range(),
+                        "backticks inside backticks",
+                        "use $( … )",
+                    ));
                 }
                 inside = Inside::default();
             }
@@ -107,7 +119,11 @@ impl<'a> Audit<'a> {
     fn command(&mut self, node: Node<'_>) -> Check {
         for part in children(node) {
             if part.kind() == "regex" {
-                return Err(unreadable(&part.byte_range(), "an operand after == or =~ outside [[ ]]", "quote it"));
+                return Err(unreadable(
+                    &part.byte_range(),
+                    "an operand after == or =~ outside [[ ]]",
+                    "quote it",
+                ));
             }
             if part.kind() != "command_name" {
                 continue;
@@ -116,7 +132,11 @@ impl<'a> Audit<'a> {
             self.has_coproc |= name == "coproc";
             if RESERVED.contains(&name) && !(name == "}" && self.has_coproc) {
                 let what = format!("the reserved word {name} where a command is expected");
-                return Err(unreadable(&part.byte_range(), &what, "write it on lines of its own or quote it"));
+                return Err(unreadable(
+                    &part.byte_range(),
+                    &what,
+                    "write it on lines of its own or quote it",
+                ));
             }
         }
         Ok(())
@@ -161,11 +181,18 @@ impl<'a> Audit<'a> {
         self.gap(range.start, text, &range)?;
         self.pass(node);
         let kind = node.kind();
-        if !matches!(kind, "word" | "variable_name" | "regex" | "extglob_pattern" | "number") {
+        if !matches!(
+            kind,
+            "word" | "variable_name" | "regex" | "extglob_pattern" | "number"
+        ) {
             return Ok(());
         }
         if text.contains("\\\n") {
-            return Err(unreadable(&range, "a word that goes on after a backslash and a newline", "write it in one piece"));
+            return Err(unreadable(
+                &range,
+                "a word that goes on after a backslash and a newline",
+                "write it in one piece",
+            ));
         }
         if let Some(at) = hidden_expansion(text, true) {
             let at = range.start + at;
@@ -177,7 +204,11 @@ impl<'a> Audit<'a> {
         }
         let may_separate = inside.expansion || inside.test || matches!(kind, "regex" | "extglob_pattern");
         if !may_separate && has_separator(text) {
-            return Err(unreadable(&range, "a separator inside a word", "put blanks around the operator"));
+            return Err(unreadable(
+                &range,
+                "a separator inside a word",
+                "put blanks around the operator",
+            ));
         }
         Ok(())
     }
@@ -206,23 +237,41 @@ impl<'a> Audit<'a> {
             return Err(unreadable(&at, "text that belongs to no construct", "quote it"));
         }
         let glued = gap.contains("\\\n") && gap.replace("\\\n", "").is_empty();
-        let operator_before = matches!(self.last_text, "&&" | "||" | "|" | ";" | "(" | ";;" | "then" | "do");
+        let operator_before = matches!(
+            self.last_text,
+            "&&" | "||" | "|" | ";" | "(" | ";;" | "then" | "do"
+        );
         let word_after = !next.starts_with(['&', '|', ';', '<', '>', '(', ')']);
-        if glued && !(operator_before && word_after) && !self.last_text.ends_with('\n') && !next.starts_with('\n') {
-            return Err(unreadable(span, "words joined by a backslash and a newline", "put a blank before the backslash"));
+        let at_line_end = self.last_text.ends_with('\n') || next.starts_with('\n');
+        let harmless = operator_before && word_after || at_line_end;
+        if glued && !harmless {
+            return Err(unreadable(
+                span,
+                "words joined by a backslash and a newline",
+                "put a blank before the backslash",
+            ));
         }
         Ok(())
     }
 }
 
 fn unreadable(span: &Range<usize>, what: &str, hint: &str) -> Deny {
-    Deny::new("unreadable", span, format!("cannot be read with certainty: {what}")).hint(hint)
+    Deny::new(
+        "unreadable",
+        span,
+        format!("cannot be read with certainty: {what}"),
+    )
+    .hint(hint)
 }
 
 fn is_expansion(kind: &str) -> bool {
     matches!(
         kind,
-        "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion" | "process_substitution"
+        "simple_expansion"
+            | "expansion"
+            | "command_substitution"
+            | "arithmetic_expansion"
+            | "process_substitution"
     )
 }
 

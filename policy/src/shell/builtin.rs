@@ -13,26 +13,38 @@ pub(super) fn check(name: &str, words: &[Word], integers: &Integers) -> Check {
     let rest = &words[1..];
     let first = &words[0];
     match name {
-        "eval" | "source" | "." | "fc" => Err(Deny::new("eval", &first.span, format!("{name} runs text as code"))
-            .hint("write the commands out, or run the script as a file with bash")),
+        "eval" | "source" | "." | "fc" => {
+            Err(
+                Deny::new("eval", &first.span, format!("{name} runs text as code"))
+                    .hint("write the commands out, or run the script as a file with bash"),
+            )
+        }
         "trap" => match payload::trap_action(words) {
             None => Ok(()),
-            Some(code) => Err(Deny::new("eval", &code.span, "trap runs text as code").hint("put it in a script file")),
+            Some(code) => {
+                Err(Deny::new("eval", &code.span, "trap runs text as code").hint("put it in a script file"))
+            }
         },
         "alias" if !rest.is_empty() => Err(rebinds(first, "alias")),
         "hash" if has_letter(rest, "p") => Err(rebinds(first, "hash -p")),
         "enable" if has_letter(rest, "fn") => Err(rebinds(first, "enable")),
-        "shopt" if rest.iter().any(|word| word.literal().as_deref() == Some("expand_aliases")) => {
+        "shopt"
+            if rest
+                .iter()
+                .any(|word| word.literal().as_deref() == Some("expand_aliases")) =>
+        {
             Err(rebinds(first, "expand_aliases"))
         }
         "mapfile" | "readarray" | "complete" | "compgen" | "bind" => callback(name, first, rest),
-        "disown" | "at" | "batch" | "crontab" | "daemon" => {
-            Err(Deny::new("detach", &first.span, format!("{name} lets something run apart from this call"))
-                .hint("start it with & and use it in the same call: everything ends with the call"))
-        }
+        "disown" | "at" | "batch" | "crontab" | "daemon" => Err(Deny::new(
+            "detach",
+            &first.span,
+            format!("{name} lets something run apart from this call"),
+        )
+        .hint("start it with & and use it in the same call: everything ends with the call")),
         "read" => names_after(rest, "adinNptu", integers),
         "unset" => names_after(rest, "", integers),
-        "getopts" => rest.get(1).map_or(Ok(()), |name| assigns(name)),
+        "getopts" => rest.get(1).map_or(Ok(()), assigns),
         "printf" => match option_value(rest, 'v') {
             Some(name) => assigns(&name),
             None => Ok(()),
@@ -45,8 +57,12 @@ pub(super) fn check(name: &str, words: &[Word], integers: &Integers) -> Check {
 }
 
 fn rebinds(word: &Word, what: &str) -> Deny {
-    Deny::new("rebinds", &word.span, format!("{what} changes what a command's name means"))
-        .hint("put it in a script file and run that")
+    Deny::new(
+        "rebinds",
+        &word.span,
+        format!("{what} changes what a command's name means"),
+    )
+    .hint("put it in a script file and run that")
 }
 
 fn has_letter(rest: &[Word], letters: &str) -> bool {
@@ -71,7 +87,10 @@ fn callback(name: &str, first: &Word, rest: &[Word]) -> Check {
         _ => "C",
     };
     if has_letter(rest, letters) {
-        return Err(Deny::new("callback", &first.span, format!("{name} would call code back")).hint("put it in a script file"));
+        return Err(
+            Deny::new("callback", &first.span, format!("{name} would call code back"))
+                .hint("put it in a script file"),
+        );
     }
     Ok(())
 }
@@ -81,8 +100,12 @@ pub(super) fn names_variable(word: &Word) -> Check {
     match word.literal() {
         Some(text) if is_identifier(&text) => Ok(()),
         Some(text) if text.ends_with("[@]") || text.chars().all(|c| c.is_ascii_digit()) => Ok(()),
-        _ => Err(Deny::new("arith-injection", &word.span, "a name with a subscript, or one known only at run time, is evaluated")
-            .hint("use a plain variable name")),
+        _ => Err(Deny::new(
+            "arith-injection",
+            &word.span,
+            "a name with a subscript, or one known only at run time, is evaluated",
+        )
+        .hint("use a plain variable name")),
     }
 }
 
@@ -91,8 +114,12 @@ fn assigns(word: &Word) -> Check {
     names_variable(word)?;
     let name = word.literal().unwrap_or_default();
     if has_authority(&name) {
-        return Err(Deny::new("env-authority", &word.span, format!("{name} decides what later commands run"))
-            .hint("use another variable name"));
+        return Err(Deny::new(
+            "env-authority",
+            &word.span,
+            format!("{name} decides what later commands run"),
+        )
+        .hint("use another variable name"));
     }
     Ok(())
 }
@@ -132,21 +159,36 @@ fn declares(name: &str, rest: &[Word], integers: &Integers) -> Check {
             continue;
         }
         let (variable, value) = match text.split_once('=') {
-            Some((variable, _)) => (variable.trim_end_matches('+'), Some(word.without_prefix(text.find('=').unwrap_or(0) + 1))),
+            Some((variable, _)) => (
+                variable.trim_end_matches('+'),
+                Some(word.without_prefix(text.find('=').unwrap_or(0) + 1)),
+            ),
             None => (text.as_str(), None),
         };
         if value.is_none() && !whole {
-            return Err(Deny::new("env-authority", &word.span, "which variable is set is only known at run time")
-                .hint("write the variable's name"));
+            return Err(Deny::new(
+                "env-authority",
+                &word.span,
+                "which variable is set is only known at run time",
+            )
+            .hint("write the variable's name"));
         }
         let plain = variable.split('[').next().unwrap_or(variable);
         if value.is_some() && has_authority(plain) {
-            return Err(Deny::new("env-authority", &word.span, format!("{plain} decides what later commands run"))
-                .hint("run the program by its path, or set the variable in a script file"));
+            return Err(Deny::new(
+                "env-authority",
+                &word.span,
+                format!("{plain} decides what later commands run"),
+            )
+            .hint("run the program by its path, or set the variable in a script file"));
         }
         if variable.contains('[') || evaluates && value.is_some_and(|_| !integers.holds(plain)) {
-            return Err(Deny::new("arith-injection", &word.span, "the value or subscript would be evaluated")
-                .hint("declare it without -i, -n and subscripts"));
+            return Err(Deny::new(
+                "arith-injection",
+                &word.span,
+                "the value or subscript would be evaluated",
+            )
+            .hint("declare it without -i, -n and subscripts"));
         }
     }
     Ok(())
@@ -160,8 +202,12 @@ fn lets(rest: &[Word], integers: &Integers) -> Check {
         let unknown = names.filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
         let mut unknown = unknown.filter(|name| !integers.holds(name));
         if word.literal().is_none() || text.contains('[') || unknown.next().is_some() {
-            return Err(Deny::new("arith-injection", &word.span, "let evaluates values that may hold code")
-                .hint("set the variable to an integer in this command and use $(( … ))"));
+            return Err(Deny::new(
+                "arith-injection",
+                &word.span,
+                "let evaluates values that may hold code",
+            )
+            .hint("set the variable to an integer in this command and use $(( … ))"));
         }
     }
     Ok(())

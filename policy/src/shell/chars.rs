@@ -9,7 +9,10 @@ use super::limits::TEXT_BYTES_MAX;
 /// part of the word, a terminal and a reader do not.
 pub(super) fn check_control(text: &str) -> Check {
     if text.len() > TEXT_BYTES_MAX {
-        let message = format!("the command has {} bytes, at most {TEXT_BYTES_MAX} are judged", text.len());
+        let message = format!(
+            "the command has {} bytes, at most {TEXT_BYTES_MAX} are judged",
+            text.len()
+        );
         return Err(Deny::new("limit-bytes", &(0..0), message)
             .hint("write the long part to a file with the write tool and run that"));
     }
@@ -27,7 +30,10 @@ pub(super) fn check_control(text: &str) -> Check {
 pub(super) fn check_invisible(text: &str) -> Check {
     for (at, c) in text.char_indices() {
         if is_deceptive(c) {
-            let message = format!("contains the invisible or look-alike character U+{:04X}", u32::from(c));
+            let message = format!(
+                "contains the invisible or look-alike character U+{:04X}",
+                u32::from(c)
+            );
             return Err(Deny::new("unicode", &(at..at + c.len_utf8()), message)
                 .hint("use plain spaces and visible characters"));
         }

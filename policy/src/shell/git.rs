@@ -4,27 +4,32 @@ use super::deny::{Check, Deny};
 use super::script::Word;
 
 /// `-c` keys that are data.
+#[rustfmt::skip]
 const DATA_KEYS: &[&str] = &[
     "user.", "author.", "committer.", "color.", "advice.", "commit.gpgsign=false", "tag.gpgsign=false",
     "init.defaultbranch", "protocol.version", "column.", "core.quotepath", "core.autocrlf", "core.abbrev",
     "core.safecrlf", "core.filemode", "diff.renames", "diff.renamelimit", "diff.algorithm", "diff.context",
-    "diff.mnemonicprefix", "diff.noprefix", "log.", "merge.conflictstyle", "merge.renames", "pull.rebase", "pull.ff",
-    "push.default", "rebase.autostash", "rebase.autosquash", "fetch.prune", "core.fsmonitor=false", "gc.auto",
-    "core.pager=cat", "core.editor=true", "core.editor=false", "sequence.editor=true", "http.postbuffer", "grep.",
-    "status.", "blame.", "versionsort.", "safe.directory", "core.commentchar", "core.eol", "core.ignorecase",
-    "core.longpaths", "core.precomposeunicode", "core.compression", "pack.", "index.", "submodule.recurse",
-    "submodule.fetchjobs", "push.autosetupremote", "push.followtags", "branch.", "checkout.", "clone.", "feature.",
-    "fetch.", "receive.", "rerere.", "stash.", "transfer.fsckobjects", "apply.", "am.", "core.bare",
+    "diff.mnemonicprefix", "diff.noprefix", "log.", "merge.conflictstyle", "merge.renames", "pull.rebase",
+    "pull.ff", "push.default", "rebase.autostash", "rebase.autosquash", "fetch.prune",
+    "core.fsmonitor=false", "gc.auto", "core.pager=cat", "core.editor=true", "core.editor=false",
+    "sequence.editor=true", "http.postbuffer", "grep.", "status.", "blame.", "versionsort.",
+    "safe.directory", "core.commentchar", "core.eol", "core.ignorecase", "core.longpaths",
+    "core.precomposeunicode", "core.compression", "pack.", "index.", "submodule.recurse",
+    "submodule.fetchjobs", "push.autosetupremote", "push.followtags", "branch.", "checkout.", "clone.",
+    "feature.", "fetch.", "receive.", "rerere.", "stash.", "transfer.fsckobjects", "apply.", "am.",
+    "core.bare",
 ];
 
 /// Starts and ends of keys whose value git runs or that redirect it. Compared in lower case.
+#[rustfmt::skip]
 const EXEC_KEYS: &[&str] = &[
-    "core.hookspath", "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.gitproxy", "core.askpass",
-    "core.alternaterefscommand", "core.attributesfile", "core.worktree", "pager.", "sequence.editor", "filter.",
-    "gpg.", "credential.", "include.path", "includeif.", "interactive.difffilter", "init.templatedir", "browser.",
-    "man.", "difftool.", "mergetool.", "guitool.", "instaweb.", "sendemail.", "trailer.", "uploadpack.",
-    "diff.external", "protocol.", "web.browser", "help.browser", "ssh.variant", "url.", "hook.", "http.proxy",
-    "http.sslverify", "http.sslcainfo", "remote.pushdefaultcommand", "imap.", "extensions.", "maintenance.",
+    "core.hookspath", "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.gitproxy",
+    "core.askpass", "core.alternaterefscommand", "core.attributesfile", "core.worktree", "pager.",
+    "sequence.editor", "filter.", "gpg.", "credential.", "include.path", "includeif.",
+    "interactive.difffilter", "init.templatedir", "browser.", "man.", "difftool.", "mergetool.", "guitool.",
+    "instaweb.", "sendemail.", "trailer.", "uploadpack.", "diff.external", "protocol.", "web.browser",
+    "help.browser", "ssh.variant", "url.", "hook.", "http.proxy", "http.sslverify", "http.sslcainfo",
+    "remote.pushdefaultcommand", "imap.", "extensions.", "maintenance.",
 ];
 
 /// One git call, taken apart.
@@ -40,7 +45,12 @@ pub(super) struct Git<'a> {
 pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
     let operands: Vec<&Word> = plain_operands(git.rest);
     let mut out: Vec<Word> = git.directories.iter().map(|word| (*word).clone()).collect();
-    let text = |index: usize| operands.get(index).and_then(|word| word.literal()).unwrap_or_default();
+    let text = |index: usize| {
+        operands
+            .get(index)
+            .and_then(|word| word.literal())
+            .unwrap_or_default()
+    };
     match git.subcommand.as_str() {
         "clone" => out.extend(operands.get(1).map(|word| (*word).clone())),
         "init" => out.extend(operands.first().map(|word| (*word).clone())),
@@ -71,7 +81,10 @@ fn option_values(rest: &[Word], short: &str, long: &str) -> Vec<Word> {
         let (text, _) = word.prefix();
         if text == short || text == long {
             out.extend(rest.get(index + 1).cloned());
-        } else if text.strip_prefix(long).is_some_and(|value| value.starts_with('=')) {
+        } else if text
+            .strip_prefix(long)
+            .is_some_and(|value| value.starts_with('='))
+        {
             out.push(word.without_prefix(long.len() + 1));
         }
     }
@@ -80,7 +93,11 @@ fn option_values(rest: &[Word], short: &str, long: &str) -> Vec<Word> {
 
 /// Operands, with the values of the few value options that precede them removed.
 fn plain_operands(rest: &[Word]) -> Vec<&Word> {
-    const VALUED: &[&str] = &["-b", "-B", "-o", "-u", "-c", "--depth", "--branch", "--origin", "--reference", "-j", "--jobs", "--reason", "--filter"];
+    #[rustfmt::skip]
+    const VALUED: &[&str] = &[
+        "-b", "-B", "-o", "-u", "-c", "--depth", "--branch", "--origin", "--reference", "-j", "--jobs",
+        "--reason", "--filter",
+    ];
     let mut out = Vec::new();
     let mut words = rest.iter();
     while let Some(word) = words.next() {
@@ -137,8 +154,12 @@ pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
                 git.subcommand = if whole { text } else { String::new() };
                 git.rest = &words[at..];
                 if git.subcommand.is_empty() {
-                    return Err(Deny::new("dynamic-command", &word.span, "the git subcommand is only known at run time")
-                        .hint("write the subcommand out"));
+                    return Err(Deny::new(
+                        "dynamic-command",
+                        &word.span,
+                        "the git subcommand is only known at run time",
+                    )
+                    .hint("write the subcommand out"));
                 }
                 break;
             }
@@ -153,13 +174,23 @@ fn check_key_value(value: &Word) -> Check {
     let known = DATA_KEYS.iter().any(|key| {
         let exact = key.contains('=') || !key.ends_with('.');
         if exact {
-            lower == *key || lower.strip_prefix(key).is_some_and(|rest| !key.contains('=') && rest.starts_with('='))
+            lower == *key
+                || lower
+                    .strip_prefix(key)
+                    .is_some_and(|rest| !key.contains('=') && rest.starts_with('='))
         } else {
             lower.starts_with(key)
         }
     });
     // `branch.x.merge` is data, a command is not; nothing in DATA_KEYS runs.
-    if known { Ok(()) } else { Err(refuse(value, format!("configuration given by -c can make git run programs: {text}"))) }
+    if known {
+        Ok(())
+    } else {
+        Err(refuse(
+            value,
+            format!("configuration given by -c can make git run programs: {text}"),
+        ))
+    }
 }
 
 /// Judges one call.
@@ -175,9 +206,11 @@ pub(super) fn check(git: &Git<'_>) -> Check {
     let here = git.rest.first();
     match (git.subcommand.as_str(), first.as_str()) {
         ("filter-branch", _) => Err(refuse_at(here, git, "filter-branch runs code on each commit")),
-        ("bisect", "run") | ("submodule", "foreach") => {
-            Err(refuse_at(here, git, "it runs a command text in other directories or states"))
-        }
+        ("bisect", "run") | ("submodule", "foreach") => Err(refuse_at(
+            here,
+            git,
+            "it runs a command text in other directories or states",
+        )),
         ("config", _) => check_config(git.rest),
         ("daemon" | "instaweb" | "web--browse" | "send-email" | "shell" | "credential", _) => {
             Err(refuse_at(here, git, "it runs configured programs or serves"))
@@ -209,7 +242,14 @@ fn exec_option(subcommand: &str, word: &Word, text: &str) -> Check {
     if subcommand == "clone" && (name == "-c" || is("--config")) && !is("--upload-pack") {
         return Ok(());
     }
-    if runs { Err(refuse(word, format!("option {name} of git {subcommand} runs a program"))) } else { Ok(()) }
+    if runs {
+        Err(refuse(
+            word,
+            format!("option {name} of git {subcommand} runs a program"),
+        ))
+    } else {
+        Ok(())
+    }
 }
 
 fn cluster_has(text: &str, letter: char) -> bool {
@@ -223,8 +263,8 @@ fn check_config(rest: &[Word]) -> Check {
     for word in rest {
         let (text, _) = word.prefix();
         match text.as_str() {
-            "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l" | "get" | "list" | "--unset"
-            | "unset" | "--unset-all" => reads = true,
+            "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l" | "get" | "list"
+            | "--unset" | "unset" | "--unset-all" => reads = true,
             "set" | "--add" | "--replace-all" => {}
             _ if text.starts_with('-') => {}
             _ => operands.push(word),
@@ -240,10 +280,22 @@ fn check_config(rest: &[Word]) -> Check {
     let lower = name.to_ascii_lowercase();
     let (value_text, _) = value.prefix();
     let alias_runs = lower.starts_with("alias.") && (value_text.starts_with('!') || value.is_dynamic());
-    let ends = [".command", ".textconv", ".driver", ".update", ".uploadpack", ".receivepack", ".proxy", ".program", ".vcs"];
-    let runs = EXEC_KEYS.iter().any(|start| lower.starts_with(start)) || ends.iter().any(|end| lower.ends_with(end));
+    let ends = [
+        ".command",
+        ".textconv",
+        ".driver",
+        ".update",
+        ".uploadpack",
+        ".receivepack",
+        ".proxy",
+        ".program",
+        ".vcs",
+    ];
+    let runs =
+        EXEC_KEYS.iter().any(|start| lower.starts_with(start)) || ends.iter().any(|end| lower.ends_with(end));
     if alias_runs || runs || !whole {
-        return Err(refuse(key, format!("the key {name} can make git run programs")).hint("ask the operator to set it"));
+        return Err(refuse(key, format!("the key {name} can make git run programs"))
+            .hint("ask the operator to set it"));
     }
     Ok(())
 }

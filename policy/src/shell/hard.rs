@@ -15,26 +15,29 @@ use super::writes::{self, Write};
 use crate::{Ground, protect};
 use std::path::Path;
 
+#[rustfmt::skip]
 const PRIVILEGE: &[&str] = &[
-    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "sg", "newgrp", "setpriv", "capsh", "chroot",
-    "nsenter", "umount", "fusermount", "fusermount3", "losetup", "swapon", "swapoff", "insmod", "rmmod", "modprobe",
-    "kexec", "setcap", "passwd", "chpasswd", "gpasswd", "chage", "chsh", "chfn", "useradd", "userdel", "usermod",
-    "adduser", "deluser", "groupadd", "groupdel", "groupmod", "addgroup", "delgroup", "visudo", "vipw", "vigr",
-    "pam-auth-update", "newuidmap", "newgidmap", "bpftool", "auditctl", "setenforce",
-    "gosu", "su-exec", "please", "sudo-rs",
+    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "sg", "newgrp", "setpriv", "capsh",
+    "chroot", "nsenter", "umount", "fusermount", "fusermount3", "losetup", "swapon", "swapoff", "insmod",
+    "rmmod", "modprobe", "kexec", "setcap", "passwd", "chpasswd", "gpasswd", "chage", "chsh", "chfn",
+    "useradd", "userdel", "usermod", "adduser", "deluser", "groupadd", "groupdel", "groupmod", "addgroup",
+    "delgroup", "visudo", "vipw", "vigr", "pam-auth-update", "newuidmap", "newgidmap", "bpftool",
+    "auditctl", "setenforce", "gosu", "su-exec", "please", "sudo-rs",
 ];
 
+#[rustfmt::skip]
 const DESTROYS_DISKS: &[&str] = &[
     "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "mkswap",
-    "cryptsetup", "pvcreate", "pvremove", "vgremove", "lvremove", "mdadm", "zpool", "hdparm", "nvme", "badblocks",
-    "shutdown", "reboot", "poweroff", "halt", "telinit", "init", "killall5",
+    "cryptsetup", "pvcreate", "pvremove", "vgremove", "lvremove", "mdadm", "zpool", "hdparm", "nvme",
+    "badblocks", "shutdown", "reboot", "poweroff", "halt", "telinit", "init", "killall5",
 ];
 
 /// Top-level directories that a recursive change would ruin.
+#[rustfmt::skip]
 const BROAD: &[&str] = &[
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt", "/nix",
-    "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
-    "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
+    "/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib",
+    "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
 
 /// The hard rules, and the count of commands seen.
@@ -54,7 +57,11 @@ impl Rules for Hard<'_> {
         if let Kind::Function { name, body } = &node.kind
             && multiplies(body, name)
         {
-            return Err(Deny::new("catastrophic", &node.span, format!("the function {name} starts itself without end")));
+            return Err(Deny::new(
+                "catastrophic",
+                &node.span,
+                format!("the function {name} starts itself without end"),
+            ));
         }
         Ok(())
     }
@@ -80,7 +87,8 @@ impl Rules for Hard<'_> {
         self.commands += 1;
         if self.commands > COMMANDS_MAX {
             let message = format!("has more than {COMMANDS_MAX} commands");
-            return Err(Deny::new("limit-commands", &node.span, message).hint("write it to a script file and run that"));
+            return Err(Deny::new("limit-commands", &node.span, message)
+                .hint("write it to a script file and run that"));
         }
         self.words(&command.words, node, place, 0)
     }
@@ -89,11 +97,15 @@ impl Rules for Hard<'_> {
 impl Hard<'_> {
     fn words(&mut self, words: &[Word], node: &Node, place: &Place, depth: usize) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
-        let Some(text) = first.literal() else { return Ok(()) };
+        let Some(text) = first.literal() else {
+            return Ok(());
+        };
         let name = base_name(&text);
         if depth > PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
-            return Err(Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself"));
+            return Err(
+                Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself")
+            );
         }
         if self.is_system_command(&text, place) {
             privilege(name, words)?;
@@ -124,7 +136,9 @@ impl Hard<'_> {
         if !text.contains('/') {
             return true;
         }
-        let Some(path) = place.absolute(text) else { return true };
+        let Some(path) = place.absolute(text) else {
+            return true;
+        };
         ELSEWHERE.iter().any(|system| path.starts_with(system))
     }
 
@@ -132,7 +146,9 @@ impl Hard<'_> {
         for inner in payload::of(name, words, node) {
             if place.depth >= PAYLOAD_DEPTH_MAX {
                 let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
-                return Err(Deny::new("limit-payload", &inner.span, message).hint("write it to a script file"));
+                return Err(
+                    Deny::new("limit-payload", &inner.span, message).hint("write it to a script file")
+                );
             }
             let at = |mut deny: Deny| {
                 deny.span = inner.span.clone();
@@ -153,7 +169,10 @@ impl Hard<'_> {
     /// `find / -exec rm -rf {} +`.
     fn removal_in_find(&self, inner: &[Word], words: &[Word], place: &Place) -> Check {
         let name = inner.first().and_then(Word::literal).unwrap_or_default();
-        if !matches!(base_name(&name), "rm" | "shred" | "chmod" | "chown" | "mv" | "unlink") {
+        if !matches!(
+            base_name(&name),
+            "rm" | "shred" | "chmod" | "chown" | "mv" | "unlink"
+        ) {
             return Ok(());
         }
         for start in writes::find_starts(&words[1..]) {
@@ -173,20 +192,36 @@ impl Hard<'_> {
             Target::Dynamic => return Ok(()),
         };
         if is_disk(&path) {
-            return Err(Deny::new("catastrophic", span, format!("writes to the device {}", path.display())));
+            return Err(Deny::new(
+                "catastrophic",
+                span,
+                format!("writes to the device {}", path.display()),
+            ));
         }
         if path == Path::new("/proc/sysrq-trigger") {
-            return Err(Deny::new("catastrophic", span, "writes to the kernel's emergency switch"));
+            return Err(Deny::new(
+                "catastrophic",
+                span,
+                "writes to the kernel's emergency switch",
+            ));
         }
         let problem = protect::write_problem(&path, self.ground).or_else(|| {
             let whole = write.recursive && write.destroys && !below;
-            let held = if whole { protect::holds_protected(&path, self.ground) } else { None };
+            let held = if whole {
+                protect::holds_protected(&path, self.ground)
+            } else {
+                None
+            };
             held.map(|held| format!("{} in it is protected", held.display()))
         });
         match problem {
             None => Ok(()),
-            Some(problem) => Err(Deny::new("protected", span, format!("changes {}: {problem}", path.display()))
-                .hint("ask the operator to change it")),
+            Some(problem) => Err(Deny::new(
+                "protected",
+                span,
+                format!("changes {}: {problem}", path.display()),
+            )
+            .hint("ask the operator to change it")),
         }
     }
 
@@ -199,11 +234,15 @@ impl Hard<'_> {
         let path = normal(&path);
         let root = Path::new("/");
         let holds_home = self.ground.home.starts_with(&path) && path != root;
-        let own = self.ground.writable.iter().any(|root| *root == path) && path != self.ground.home;
+        let own = self.ground.writable.contains(&path) && path != self.ground.home;
         let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home;
         if path == root || broad && !own {
-            return Err(Deny::new("catastrophic", &word.span, format!("changes everything below {}", path.display()))
-                .hint("name the files or the directory that you mean"));
+            return Err(Deny::new(
+                "catastrophic",
+                &word.span,
+                format!("changes everything below {}", path.display()),
+            )
+            .hint("name the files or the directory that you mean"));
         }
         Ok(())
     }
@@ -233,8 +272,12 @@ fn multiplies(node: &Node, name: &str) -> bool {
 }
 
 fn denied_privilege(name: &str, span: &std::ops::Range<usize>) -> Deny {
-    Deny::new("privilege", span, format!("{name} gains authority that no tier has"))
-        .hint("do it without, or ask the operator to run it")
+    Deny::new(
+        "privilege",
+        span,
+        format!("{name} gains authority that no tier has"),
+    )
+    .hint("do it without, or ask the operator to run it")
 }
 
 fn privilege(name: &str, words: &[Word]) -> Check {
@@ -247,7 +290,9 @@ fn privilege(name: &str, words: &[Word]) -> Check {
         return Ok(());
     }
     let sets_id = match name {
-        "chmod" => rest.iter().find(|word| word.literal().is_some_and(|mode| is_set_id(&mode))),
+        "chmod" => rest
+            .iter()
+            .find(|word| word.literal().is_some_and(|mode| is_set_id(&mode))),
         "install" | "mkdir" => {
             let valued = Valued {
                 short: "m",
@@ -267,14 +312,19 @@ fn privilege(name: &str, words: &[Word]) -> Check {
     };
     match sets_id {
         None => Ok(()),
-        Some(word) => Err(Deny::new("privilege", &word.span, "sets a set-user-id or set-group-id bit")
-            .hint("use a mode without it, such as 755")),
+        Some(word) => Err(
+            Deny::new("privilege", &word.span, "sets a set-user-id or set-group-id bit")
+                .hint("use a mode without it, such as 755"),
+        ),
     }
 }
 
 /// `mount` alone and `mount -l` only list.
 fn mounts(rest: &[Word]) -> bool {
-    let lists = |word: &Word| word.literal().is_some_and(|text| matches!(text.as_str(), "-l" | "--version" | "-V"));
+    let lists = |word: &Word| {
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "-l" | "--version" | "-V"))
+    };
     !rest.iter().all(lists)
 }
 
@@ -284,10 +334,14 @@ fn is_set_id(mode: &str) -> bool {
     }
     if mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8)) {
         let special = mode.len() - 4;
-        return mode[..=special].chars().any(|c| "2367".contains(c) || "4567".contains(c));
+        return mode[..=special]
+            .chars()
+            .any(|c| "2367".contains(c) || "4567".contains(c));
     }
     mode.split(',').any(|clause| {
-        let Some(at) = clause.find(['+', '=']) else { return false };
+        let Some(at) = clause.find(['+', '=']) else {
+            return false;
+        };
         let who = &clause[..at];
         who.chars().all(|c| "ugoa".contains(c)) && clause[at..].contains('s')
     })
@@ -301,7 +355,17 @@ fn catastrophic_command(name: &str, words: &[Word]) -> Check {
         return refuse(format!("{name} destroys disks or stops the machine"));
     }
     let literal: Vec<String> = rest.iter().filter_map(Word::literal).collect();
-    let stops = ["poweroff", "reboot", "halt", "suspend", "hibernate", "kexec", "rescue", "emergency", "isolate"];
+    let stops = [
+        "poweroff",
+        "reboot",
+        "halt",
+        "suspend",
+        "hibernate",
+        "kexec",
+        "rescue",
+        "emergency",
+        "isolate",
+    ];
     if name == "systemctl" && literal.iter().any(|word| stops.contains(&word.as_str())) {
         return refuse("stops the machine".to_owned());
     }
@@ -338,7 +402,10 @@ fn is_disk(path: &Path) -> bool {
         return false;
     };
     let name = rest.to_string_lossy();
-    ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "loop", "dm-", "md", "sr", "mapper/", "disk/", "mem", "kmem", "port"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "loop", "dm-", "md", "sr", "mapper/", "disk/", "mem",
+        "kmem", "port",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }

@@ -8,13 +8,14 @@ use super::script::Word;
 use super::writes;
 
 /// Neither writes nor runs anything, whatever its options.
+#[rustfmt::skip]
 const ANY_OPTION: &[&str] = &[
-    "pwd", "ls", "cat", "head", "tail", "wc", "nl", "tac", "rev", "cut", "paste", "join", "comm", "cmp", "fold", "fmt",
-    "expand", "unexpand", "tr", "basename", "dirname", "readlink", "realpath", "stat", "du", "df", "nproc", "uname",
-    "id", "whoami", "groups", "arch", "tty", "true", "false", "seq", "expr", "numfmt", "cksum", "sum", "b2sum",
-    "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "od", "hexdump", "strings", "readelf",
-    "nm", "size", "column", "look", "test", "[", "type", "which", "whereis", "echo", "grep", "egrep", "fgrep", "diff",
-    ":", "tsort", "pathchk", "zcat", "zgrep",
+    "pwd", "ls", "cat", "head", "tail", "wc", "nl", "tac", "rev", "cut", "paste", "join", "comm", "cmp",
+    "fold", "fmt", "expand", "unexpand", "tr", "basename", "dirname", "readlink", "realpath", "stat", "du",
+    "df", "nproc", "uname", "id", "whoami", "groups", "arch", "tty", "true", "false", "seq", "expr",
+    "numfmt", "cksum", "sum", "b2sum", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
+    "sha512sum", "od", "hexdump", "strings", "readelf", "nm", "size", "column", "look", "test", "[", "type",
+    "which", "whereis", "echo", "grep", "egrep", "fgrep", "diff", ":", "tsort", "pathchk", "zcat", "zgrep",
 ];
 
 /// Commands with a few options that write or run: what is refused.
@@ -61,14 +62,21 @@ const ROWS: &[Row] = &[
 ];
 
 /// Git subcommands that only read, with what their arguments may be.
+#[rustfmt::skip]
 const GIT_ANY: &[&str] = &[
-    "status", "log", "show", "diff", "blame", "shortlog", "describe", "rev-parse", "rev-list", "ls-files", "ls-tree",
-    "cat-file", "merge-base", "name-rev", "for-each-ref", "count-objects", "check-ignore", "cherry", "diff-tree",
-    "whatchanged", "var", "version", "show-ref", "range-diff",
+    "status", "log", "show", "diff", "blame", "shortlog", "describe", "rev-parse", "rev-list", "ls-files",
+    "ls-tree", "cat-file", "merge-base", "name-rev", "for-each-ref", "count-objects", "check-ignore",
+    "cherry", "diff-tree", "whatchanged", "var", "version", "show-ref", "range-diff",
 ];
 
 const GIT_REFUSED: &[&str] = &[
-    "--output", "--ext-diff", "--textconv", "--filters", "--open-files-in-pager", "--upload-pack", "--exec",
+    "--output",
+    "--ext-diff",
+    "--textconv",
+    "--filters",
+    "--open-files-in-pager",
+    "--upload-pack",
+    "--exec",
 ];
 
 /// Judges one command (name first, a base name).
@@ -91,9 +99,8 @@ pub(super) fn check(name: &str, words: &[Word]) -> Check {
         "git" => git(words),
         "command" => command(words),
         "cd" => cd(words),
-        "cargo" | "rustc" | "node" | "python3" | "python" | "go" | "make" | "gcc" | "clang" | "npm" | "java" => {
-            version(words)
-        }
+        "cargo" | "rustc" | "node" | "python3" | "python" | "go" | "make" | "gcc" | "clang" | "npm"
+        | "java" => version(words),
         _ => Err(unlisted(words)),
     }
 }
@@ -101,8 +108,12 @@ pub(super) fn check(name: &str, words: &[Word]) -> Check {
 fn unlisted(words: &[Word]) -> Deny {
     let name = words.first().and_then(Word::literal).unwrap_or_default();
     let span = words.first().map_or(0..0, |word| word.span.clone());
-    Deny::new("not-inspection", &span, format!("{name} is not on the inspection list of tier high"))
-        .hint("use read, grep, find, ls or an inspection command, or ask the operator for tier medium")
+    Deny::new(
+        "not-inspection",
+        &span,
+        format!("{name} is not on the inspection list of tier high"),
+    )
+    .hint("use read, grep, find, ls or an inspection command, or ask the operator for tier medium")
 }
 
 fn refuse(code: &'static str, word: &Word, message: impl Into<String>) -> Deny {
@@ -113,30 +124,44 @@ fn by_row(row: &Row, words: &[Word]) -> Check {
     let args = argv::read(&words[1..], &row.valued);
     for arg in &args {
         let (hit, word, writes) = match arg {
-            Arg::Short(letter, _, word) => (row.letters.contains(*letter), word, row.writes.contains(*letter)),
+            Arg::Short(letter, _, word) => {
+                (row.letters.contains(*letter), word, row.writes.contains(*letter))
+            }
             Arg::Long(given, _, word) => {
                 let name = row.long.iter().find(|name| argv::means(given, name));
-                (name.is_some(), word, name.is_some_and(|name| name.starts_with("out") || name.starts_with("temp")))
+                (
+                    name.is_some(),
+                    word,
+                    name.is_some_and(|name| name.starts_with("out") || name.starts_with("temp")),
+                )
             }
             Arg::Operand(_) => continue,
         };
         if hit {
             let code = if writes { "arg-write" } else { "arg-exec" };
-            return Err(refuse(code, word, format!("this option of {} writes or runs something", row.name)));
+            return Err(refuse(
+                code,
+                word,
+                format!("this option of {} writes or runs something", row.name),
+            ));
         }
     }
     let operands = argv::operands(&args);
     match operands.get(row.operands_max.min(operands.len())) {
-        Some(extra) if operands.len() > row.operands_max => {
-            Err(refuse("arg-write", extra, format!("the second operand of {} is written", row.name)))
-        }
+        Some(extra) if operands.len() > row.operands_max => Err(refuse(
+            "arg-write",
+            extra,
+            format!("the second operand of {} is written", row.name),
+        )),
         _ => Ok(()),
     }
 }
 
 fn printf(words: &[Word]) -> Check {
     match words.get(1) {
-        Some(format) if format.literal().is_none() => Err(refuse("expansion", format, "the format must be literal")),
+        Some(format) if format.literal().is_none() => {
+            Err(refuse("expansion", format, "the format must be literal"))
+        }
         Some(format) if format.prefix().0.starts_with("-v") => {
             Err(refuse("arith-injection", format, "printf -v sets a variable"))
         }
@@ -150,7 +175,10 @@ fn sleep(words: &[Word]) -> Check {
         let text = word.literal().unwrap_or_default();
         let seconds: Option<f64> = text.strip_suffix('s').unwrap_or(&text).parse().ok();
         if !seconds.is_some_and(|seconds| (0.0..=10.0).contains(&seconds)) {
-            return Err(Deny::new("not-inspection", &word.span, "sleeps longer than 10 seconds").hint("use the wait tool"));
+            return Err(
+                Deny::new("not-inspection", &word.span, "sleeps longer than 10 seconds")
+                    .hint("use the wait tool"),
+            );
         }
     }
     Ok(())
@@ -168,7 +196,11 @@ fn date(words: &[Word]) -> Check {
                 return Err(refuse("not-inspection", word, "date --set sets the clock"));
             }
             Arg::Operand(word) if !word.prefix().0.starts_with('+') => {
-                return Err(refuse("not-inspection", word, "an operand of date that is no format sets the clock"));
+                return Err(refuse(
+                    "not-inspection",
+                    word,
+                    "an operand of date that is no format sets the clock",
+                ));
             }
             _ => {}
         }
@@ -212,11 +244,22 @@ fn sed(words: &[Word]) -> Check {
             Arg::Long(name, _, word)
                 if !matches!(
                     name.as_str(),
-                    "quiet" | "silent" | "expression" | "regexp-extended" | "posix" | "sandbox" | "debug" | "null-data"
+                    "quiet"
+                        | "silent"
+                        | "expression"
+                        | "regexp-extended"
+                        | "posix"
+                        | "sandbox"
+                        | "debug"
+                        | "null-data"
                         | "unbuffered"
                 ) =>
             {
-                return Err(refuse("arg-write", word, format!("sed --{name} is not an inspection")));
+                return Err(refuse(
+                    "arg-write",
+                    word,
+                    format!("sed --{name} is not an inspection"),
+                ));
             }
             _ => {}
         }
@@ -226,7 +269,11 @@ fn sed(words: &[Word]) -> Check {
             Effect::None => {}
             Effect::Writes(_) => return Err(refuse("arg-write", &words[0], "the sed script writes a file")),
             Effect::Executes | Effect::Reads(_) | Effect::Unknown => {
-                return Err(refuse("arg-exec", &words[0], "the sed script does more than print and substitute"));
+                return Err(refuse(
+                    "arg-exec",
+                    &words[0],
+                    "the sed script does more than print and substitute",
+                ));
             }
         }
     }
@@ -242,7 +289,11 @@ fn awk(rest: &[Word]) -> Check {
     }
     let touches = ["getline", "close", "fflush", "ENVIRON"];
     if touches.iter().any(|name| program.contains(name)) {
-        return Err(refuse("arg-exec", word, "the awk program reads files, commands or the environment"));
+        return Err(refuse(
+            "arg-exec",
+            word,
+            "the awk program reads files, commands or the environment",
+        ));
     }
     match programs::awk(&program) {
         Effect::None => Ok(()),
@@ -261,7 +312,9 @@ fn jq(words: &[Word]) -> Check {
     let args = argv::read(&words[1..], &valued);
     for arg in &args {
         match arg {
-            Arg::Short('f' | 'L', _, word) => return Err(refuse("arg-exec", word, "jq would read its filter from a file")),
+            Arg::Short('f' | 'L', _, word) => {
+                return Err(refuse("arg-exec", word, "jq would read its filter from a file"));
+            }
             Arg::Long(name, _, word) if argv::means(name, "from-file") => {
                 return Err(refuse("arg-exec", word, "jq would read its filter from a file"));
             }
@@ -274,14 +327,29 @@ fn jq(words: &[Word]) -> Check {
     let text = filter.literal().unwrap_or_else(|| "env".to_owned());
     let mut names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     if names.any(|name| matches!(name, "env" | "ENV" | "input_filename" | "import" | "include")) {
-        return Err(refuse("secret", filter, "the filter reads the environment or other files"));
+        return Err(refuse(
+            "secret",
+            filter,
+            "the filter reads the environment or other files",
+        ));
     }
     Ok(())
 }
 
 fn command(words: &[Word]) -> Check {
-    let asks = words.get(1).and_then(Word::literal).is_some_and(|text| matches!(text.as_str(), "-v" | "-V"));
-    if asks { Ok(()) } else { Err(Deny::new("wrapper", &words[0].span, "only command -v is an inspection")) }
+    let asks = words
+        .get(1)
+        .and_then(Word::literal)
+        .is_some_and(|text| matches!(text.as_str(), "-v" | "-V"));
+    if asks {
+        Ok(())
+    } else {
+        Err(Deny::new(
+            "wrapper",
+            &words[0].span,
+            "only command -v is an inspection",
+        ))
+    }
 }
 
 fn cd(words: &[Word]) -> Check {
@@ -294,10 +362,15 @@ fn cd(words: &[Word]) -> Check {
 /// `X --version`, alone.
 fn version(words: &[Word]) -> Check {
     let asks = |word: &Word| {
-        word.literal().is_some_and(|text| matches!(text.as_str(), "--version" | "-V" | "version" | "-version"))
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "--version" | "-V" | "version" | "-version"))
     };
     match words {
-        [name, argument] if asks(argument) && !(argument.literal().as_deref() == Some("version") && name.literal().as_deref() != Some("go")) => {
+        [name, argument]
+            if asks(argument)
+                && !(argument.literal().as_deref() == Some("version")
+                    && name.literal().as_deref() != Some("go")) =>
+        {
             Ok(())
         }
         _ => Err(unlisted(words)),
@@ -313,7 +386,11 @@ fn git(words: &[Word]) -> Check {
             "-C" => at += 2,
             "--version" if words.len() == 2 => return Ok(()),
             _ if text.starts_with('-') => {
-                return Err(refuse("git-exec", word, format!("the option {text} can change what git runs")));
+                return Err(refuse(
+                    "git-exec",
+                    word,
+                    format!("the option {text} can change what git runs"),
+                ));
             }
             _ => break,
         }
@@ -325,9 +402,21 @@ fn git(words: &[Word]) -> Check {
     for word in rest {
         let (text, _) = word.prefix();
         let name = text.split('=').next().unwrap_or(&text);
-        let hit = name.len() > 4 && GIT_REFUSED.iter().any(|refused| refused.starts_with(name) || name.starts_with("--output"));
-        if hit && !matches!(name, "--output-indicator-new" | "--output-indicator-old" | "--output-indicator-context") {
-            return Err(refuse("git-exec", word, format!("{name} writes or runs something")));
+        let hit = name.len() > 4
+            && GIT_REFUSED
+                .iter()
+                .any(|refused| refused.starts_with(name) || name.starts_with("--output"));
+        if hit
+            && !matches!(
+                name,
+                "--output-indicator-new" | "--output-indicator-old" | "--output-indicator-context"
+            )
+        {
+            return Err(refuse(
+                "git-exec",
+                word,
+                format!("{name} writes or runs something"),
+            ));
         }
     }
     let name = subcommand.literal().unwrap_or_default();
@@ -335,37 +424,83 @@ fn git(words: &[Word]) -> Check {
     if GIT_ANY.contains(&name.as_str()) || git_lists(&name, &literal) {
         return Ok(());
     }
-    Err(Deny::new("not-inspection", &subcommand.span, format!("git {name} with these arguments does more than list"))
-        .hint("use its listing form, such as git branch --list"))
+    Err(Deny::new(
+        "not-inspection",
+        &subcommand.span,
+        format!("git {name} with these arguments does more than list"),
+    )
+    .hint("use its listing form, such as git branch --list"))
 }
 
 /// Subcommands that both list and change: only the listing forms.
 fn git_lists(name: &str, rest: &[String]) -> bool {
     let first = rest.first().map_or("", String::as_str);
     let flags_only = |allowed: &[&str]| {
-        rest.iter().all(|word| allowed.iter().any(|flag| word == flag || word.starts_with(&format!("{flag}="))))
+        rest.iter().all(|word| {
+            allowed
+                .iter()
+                .any(|flag| word == flag || word.starts_with(&format!("{flag}=")))
+        })
     };
     match name {
         "branch" => {
             let lists = flags_only(&[
-                "-a", "-r", "-v", "-vv", "-l", "--list", "--all", "--remotes", "--verbose", "--show-current", "--no-color",
-                "--color", "--sort", "--format", "--merged", "--no-merged", "--contains", "--column", "--no-column", "-av", "-avv",
+                "-a",
+                "-r",
+                "-v",
+                "-vv",
+                "-l",
+                "--list",
+                "--all",
+                "--remotes",
+                "--verbose",
+                "--show-current",
+                "--no-color",
+                "--color",
+                "--sort",
+                "--format",
+                "--merged",
+                "--no-merged",
+                "--contains",
+                "--column",
+                "--no-column",
+                "-av",
+                "-avv",
             ]);
             let asks = matches!(first, "--list" | "-l" | "--contains" | "--merged" | "--no-merged")
                 && rest.iter().skip(1).all(|word| !word.starts_with('-'));
             lists || asks
         }
-        "tag" => rest.is_empty() || matches!(first, "-l" | "--list" | "-n") && rest.iter().skip(1).all(|word| !word.starts_with('-') || word.starts_with("--sort") || word.starts_with("--format") || word.starts_with("-n")),
+        "tag" => {
+            rest.is_empty()
+                || matches!(first, "-l" | "--list" | "-n")
+                    && rest.iter().skip(1).all(|word| {
+                        !word.starts_with('-')
+                            || word.starts_with("--sort")
+                            || word.starts_with("--format")
+                            || word.starts_with("-n")
+                    })
+        }
         "remote" => rest.is_empty() || rest == ["-v"] || rest == ["--verbose"] || first == "get-url",
         "stash" => first == "list" || first == "show",
         "worktree" => first == "list",
-        "reflog" => rest.is_empty() || first == "show" || first.starts_with("-n") || !matches!(first, "expire" | "delete" | "exists" | "drop"),
+        "reflog" => {
+            rest.is_empty()
+                || first == "show"
+                || first.starts_with("-n")
+                || !matches!(first, "expire" | "delete" | "exists" | "drop")
+        }
         "config" => {
             matches!(first, "--get" | "--list" | "-l" | "--get-all" | "--get-regexp")
-                && rest.iter().skip(1).all(|word| !word.starts_with("--") || matches!(word.as_str(), "--global" | "--local" | "--system" | "--name-only"))
+                && rest.iter().skip(1).all(|word| {
+                    !word.starts_with("--")
+                        || matches!(word.as_str(), "--global" | "--local" | "--system" | "--name-only")
+                })
         }
         "submodule" => rest.is_empty() || first == "status",
-        "grep" => !rest.iter().any(|word| word.starts_with("-O") || word.starts_with("--open")),
+        "grep" => !rest
+            .iter()
+            .any(|word| word.starts_with("-O") || word.starts_with("--open")),
         _ => false,
     }
 }

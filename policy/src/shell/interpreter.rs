@@ -47,7 +47,8 @@ pub(super) enum Source {
 
 /// Python 3.11 is `python`, Lua 5.4 is `lua`.
 fn family(name: &str) -> String {
-    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').to_lowercase()
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+        .to_lowercase()
 }
 
 fn row(name: &str) -> Option<&'static Row> {
@@ -95,7 +96,9 @@ fn by_row(row: &Row, words: &[Word], feeds: bool) -> Source {
             return if feeds { Source::Inline } else { Source::Static };
         }
         if text == "--" && whole {
-            return rest.next().map_or(Source::Static, |script| script_source(script, feeds));
+            return rest
+                .next()
+                .map_or(Source::Static, |script| script_source(script, feeds));
         }
         if let Some(long) = text.strip_prefix("--") {
             let name = long.split('=').next().unwrap_or(long);
@@ -130,24 +133,45 @@ fn by_row(row: &Row, words: &[Word], feeds: bool) -> Source {
     }
     // Without a script the interpreter reads standard input; `--version` does not mind.
     let asks = words.len() > 1;
-    if feeds && !asks { Source::Inline } else if feeds { only_asks(words) } else { Source::Static }
+    if feeds && !asks {
+        Source::Inline
+    } else if feeds {
+        only_asks(words)
+    } else {
+        Source::Static
+    }
 }
 
 fn only_asks(words: &[Word]) -> Source {
     let version = |word: &Word| {
-        word.literal().is_some_and(|text| matches!(text.as_str(), "--version" | "-V" | "-v" | "--help" | "-h"))
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "--version" | "-V" | "-v" | "--help" | "-h"))
     };
-    if words[1..].iter().all(version) { Source::Static } else { Source::Inline }
+    if words[1..].iter().all(version) {
+        Source::Static
+    } else {
+        Source::Inline
+    }
 }
 
 fn script_source(script: &Word, feeds: bool) -> Source {
-    if script.pieces.iter().any(|piece| matches!(piece, Piece::ProcessIn(_))) {
+    if script
+        .pieces
+        .iter()
+        .any(|piece| matches!(piece, Piece::ProcessIn(_)))
+    {
         return Source::Inline;
     }
     if script.is_dynamic() || script.pieces.iter().any(|piece| matches!(piece, Piece::Glob(_))) {
         return Source::Dynamic;
     }
     let text = script.literal().unwrap_or_default();
-    let from_input = matches!(text.as_str(), "-" | "/dev/stdin") || text.starts_with("/dev/fd/") || text.starts_with("/proc/");
-    if from_input && (feeds || text != "-") { Source::Inline } else { Source::Static }
+    let from_input = matches!(text.as_str(), "-" | "/dev/stdin")
+        || text.starts_with("/dev/fd/")
+        || text.starts_with("/proc/");
+    if from_input && (feeds || text != "-") {
+        Source::Inline
+    } else {
+        Source::Static
+    }
 }

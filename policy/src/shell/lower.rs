@@ -39,7 +39,10 @@ impl Lower<'_> {
         let parts = children(node);
         let span = node.byte_range();
         let kind = match node.kind() {
-            "command" | "declaration_command" | "unset_command" | "variable_assignment"
+            "command"
+            | "declaration_command"
+            | "unset_command"
+            | "variable_assignment"
             | "variable_assignments" => return Some(self.command(node)),
             "pipeline" => Kind::Pipeline(self.statements(&parts)),
             "list" | "negated_command" | "do_group" | "program" => Kind::Sequence(self.statements(&parts)),
@@ -79,7 +82,9 @@ impl Lower<'_> {
         for part in parts {
             let kind = part.kind();
             if kind == "command_name" {
-                command.words.extend(children(*part).iter().map(|name| self.word(*name)));
+                command
+                    .words
+                    .extend(children(*part).iter().map(|name| self.word(*name)));
             } else if is_word(kind) {
                 command.words.push(self.word(*part));
             } else if let Some(statement) = self.statement(*part) {
@@ -115,10 +120,15 @@ impl Lower<'_> {
                         push_words(&mut out, self.word(name));
                     }
                 }
-                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.redirect_onto(&mut out, part),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    self.redirect_onto(&mut out, part)
+                }
                 "comment" => {}
                 "subshell" => {
-                    let inner = Node::new(Kind::Subshell(self.statements(&children(part))), part.byte_range());
+                    let inner = Node::new(
+                        Kind::Subshell(self.statements(&children(part))),
+                        part.byte_range(),
+                    );
                     let span = node.byte_range();
                     out = Node::new(Kind::Sequence(vec![out, inner]), span);
                 }
@@ -130,7 +140,9 @@ impl Lower<'_> {
 
     /// Arguments that the grammar leaves out of its tree: a lone `-` and a lone `\ `.
     fn gap_words(&self, out: &mut Node, from: usize, to: usize) {
-        let Some(gap) = self.text.get(from..to) else { return };
+        let Some(gap) = self.text.get(from..to) else {
+            return;
+        };
         for word in gap_arguments(gap) {
             push_words(out, Word::from_literal(word, from..to));
         }
@@ -148,7 +160,9 @@ impl Lower<'_> {
                 "variable_name" if out.name.is_empty() => out.name = self.slice(part).to_owned(),
                 "subscript" if out.name.is_empty() => {
                     let inner = children(part);
-                    out.name = inner.first().map_or(String::new(), |name| self.slice(*name).to_owned());
+                    out.name = inner
+                        .first()
+                        .map_or(String::new(), |name| self.slice(*name).to_owned());
                     out.subscript = Some(self.expression(part));
                 }
                 "=" | "+=" => {}
@@ -165,7 +179,9 @@ impl Lower<'_> {
 
     fn array(&self, node: Tree<'_>) -> Vec<Word> {
         let parts = children(node);
-        let inside = parts.iter().filter(|part| part.is_named() && part.kind() != "comment");
+        let inside = parts
+            .iter()
+            .filter(|part| part.is_named() && part.kind() != "comment");
         inside.map(|part| self.word(*part)).collect()
     }
 
@@ -198,7 +214,8 @@ impl Lower<'_> {
             "herestring_redirect" => {
                 for part in children(node).iter().filter(|part| is_word(part.kind())) {
                     let target = self.word(*part);
-                    base.redirects.push(redirect(RedirectKind::HereString, target, node));
+                    base.redirects
+                        .push(redirect(RedirectKind::HereString, target, node));
                 }
             }
             _ => self.heredoc(base, node),
@@ -214,7 +231,8 @@ impl Lower<'_> {
                 ">&-" | "<&-" => {
                     operator = ">&-";
                     let target = Word::from_literal("-", part.byte_range());
-                    base.redirects.push(redirect(RedirectKind::Duplicate, target, node));
+                    base.redirects
+                        .push(redirect(RedirectKind::Duplicate, target, node));
                 }
                 kind if !part.is_named() && kind.contains(['<', '>']) => operator = self.slice(part),
                 "ERROR" => operator = ">",
@@ -242,9 +260,12 @@ impl Lower<'_> {
                     } else {
                         self.template(part)
                     };
-                    base.redirects.push(redirect(RedirectKind::Heredoc { quoted }, body, part));
+                    base.redirects
+                        .push(redirect(RedirectKind::Heredoc { quoted }, body, part));
                 }
-                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => self.redirect_onto(base, part),
+                "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                    self.redirect_onto(base, part)
+                }
                 "pipeline" => stages.extend(self.statements(&children(part))),
                 kind if is_word(kind) => push_words(base, self.word(part)),
                 _ => after.extend(self.statement(part)),
@@ -268,7 +289,7 @@ impl Lower<'_> {
         let parts = children(node);
         let mut words = Vec::new();
         match parts.first().map_or("", |first| first.kind()) {
-            "((" => return Node::new(Kind::Arithmetic(self.expression(node)), node.byte_range()),
+            "((" => Node::new(Kind::Arithmetic(self.expression(node)), node.byte_range()),
             "[[" => {
                 self.flatten(node, &mut words);
                 Node::new(Kind::Test(words), node.byte_range())
@@ -288,8 +309,13 @@ impl Lower<'_> {
     fn flatten(&self, node: Tree<'_>, words: &mut Vec<Word>) {
         for part in children(node) {
             match part.kind() {
-                "binary_expression" | "unary_expression" | "parenthesized_expression" | "negation_expression"
-                | "ternary_expression" | "postfix_expression" | "ERROR" => self.flatten(part, words),
+                "binary_expression"
+                | "unary_expression"
+                | "parenthesized_expression"
+                | "negation_expression"
+                | "ternary_expression"
+                | "postfix_expression"
+                | "ERROR" => self.flatten(part, words),
                 "command" => {
                     for inner in children(part) {
                         words.push(self.word(inner));
@@ -309,7 +335,10 @@ impl Lower<'_> {
     }
 
     fn conditional(&self, parts: &[Tree<'_>]) -> Control {
-        let then = parts.iter().position(|part| part.kind() == "then").unwrap_or(parts.len());
+        let then = parts
+            .iter()
+            .position(|part| part.kind() == "then")
+            .unwrap_or(parts.len());
         let (head, body) = parts.split_at(then);
         let is_other = |part: &Tree<'_>| matches!(part.kind(), "elif_clause" | "else_clause");
         let other = body.iter().position(is_other).unwrap_or(body.len());
@@ -323,10 +352,17 @@ impl Lower<'_> {
     }
 
     fn repeat(&self, parts: &[Tree<'_>]) -> Control {
-        let body = parts.iter().position(|part| part.kind() == "do_group").unwrap_or(parts.len());
+        let body = parts
+            .iter()
+            .position(|part| part.kind() == "do_group")
+            .unwrap_or(parts.len());
         let (head, body) = parts.split_at(body);
         Control {
-            keyword: if self.starts_with(parts, "until") { "until" } else { "while" },
+            keyword: if self.starts_with(parts, "until") {
+                "until"
+            } else {
+                "while"
+            },
             variable: None,
             words: Vec::new(),
             parts: vec![self.sequence(head), self.sequence(body)],
@@ -338,7 +374,11 @@ impl Lower<'_> {
         let body = parts.iter().position(is_body).unwrap_or(parts.len());
         let (head, body) = parts.split_at(body);
         let mut control = Control {
-            keyword: if self.starts_with(parts, "select") { "select" } else { "for" },
+            keyword: if self.starts_with(parts, "select") {
+                "select"
+            } else {
+                "for"
+            },
             variable: None,
             words: Vec::new(),
             parts: vec![self.sequence(&[]), self.sequence(body)],
@@ -360,7 +400,11 @@ impl Lower<'_> {
         Control {
             keyword: "for",
             variable: None,
-            words: head.iter().filter(|part| part.is_named()).map(|part| self.expression(*part)).collect(),
+            words: head
+                .iter()
+                .filter(|part| part.is_named())
+                .map(|part| self.expression(*part))
+                .collect(),
             parts: vec![self.sequence(&[]), self.sequence(body)],
         }
     }
@@ -377,7 +421,12 @@ impl Lower<'_> {
                 let inner = children(*part);
                 let close = inner.iter().position(|token| token.kind() == ")").unwrap_or(0);
                 let (patterns, body) = inner.split_at(close);
-                control.words.extend(patterns.iter().filter(|part| part.is_named()).map(|part| self.word(*part)));
+                control.words.extend(
+                    patterns
+                        .iter()
+                        .filter(|part| part.is_named())
+                        .map(|part| self.word(*part)),
+                );
                 control.parts.push(self.sequence(body));
             } else if is_word(part.kind()) && part.is_named() {
                 control.words.push(self.word(*part));
@@ -387,7 +436,9 @@ impl Lower<'_> {
     }
 
     fn function(&self, parts: &[Tree<'_>]) -> Option<Kind> {
-        let name = parts.iter().find(|part| part.kind() == "word" || part.kind() == "variable_name")?;
+        let name = parts
+            .iter()
+            .find(|part| part.kind() == "word" || part.kind() == "variable_name")?;
         let after = parts.iter().filter(|part| part.start_byte() >= name.end_byte());
         let body: Vec<Tree<'_>> = after.copied().collect();
         Some(Kind::Function {
@@ -470,10 +521,12 @@ fn push_assignment(node: &mut Node, assignment: Assignment) {
 /// Adds a word to the command of `node`, brace expansion done.
 fn push_words(node: &mut Node, word: Word) {
     if let Some(command) = command_of(node) {
-        command.words.extend(brace::expand(word).into_iter().map(|mut word| {
-            word.expand_tilde();
-            word
-        }));
+        command
+            .words
+            .extend(brace::expand(word).into_iter().map(|mut word| {
+                word.expand_tilde();
+                word
+            }));
     }
 }
 

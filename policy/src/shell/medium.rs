@@ -27,8 +27,12 @@ impl Rules for Medium<'_> {
 
     fn statement(&mut self, node: &Node, place: &Place) -> Check {
         match &node.kind {
-            Kind::Function { name, .. } => Err(Deny::new("rebinds", &node.span, format!("{name} would be defined as a function"))
-                .hint("put it in a script file and run that")),
+            Kind::Function { name, .. } => Err(Deny::new(
+                "rebinds",
+                &node.span,
+                format!("{name} would be defined as a function"),
+            )
+            .hint("put it in a script file and run that")),
             Kind::Test(words) => self.test(words),
             Kind::Control(control) => match &control.variable {
                 Some(name) if has_authority(name) => Err(authority(name, &node.span)),
@@ -50,8 +54,12 @@ impl Rules for Medium<'_> {
     fn redirect(&mut self, redirect: &Redirect, _: &Node, place: &Place) -> Check {
         let (text, _) = redirect.target.prefix();
         if text.starts_with("/dev/tcp") || text.starts_with("/dev/udp") {
-            return Err(Deny::new("net-redirect", &redirect.span, "opens a network connection from the shell itself")
-                .hint("use curl or another network client"));
+            return Err(Deny::new(
+                "net-redirect",
+                &redirect.span,
+                "opens a network connection from the shell itself",
+            )
+            .hint("use curl or another network client"));
         }
         match redirect.kind {
             RedirectKind::Output => self.writes_to(&redirect.target, place, "outside-root"),
@@ -74,8 +82,12 @@ impl Medium<'_> {
         let name = command_name(first)?;
         let name = base_name(&name);
         if depth > PAYLOAD_DEPTH_MAX {
-            return Err(Deny::new("limit-wrappers", &first.span, "too many wrappers around one command")
-                .hint("run the inner command itself"));
+            return Err(Deny::new(
+                "limit-wrappers",
+                &first.span,
+                "too many wrappers around one command",
+            )
+            .hint("run the inner command itself"));
         }
         if let Some(unwrapped) = wrapper::unwrap(name, words) {
             return self.wrapped(name, words, &unwrapped, node, place, depth);
@@ -88,11 +100,15 @@ impl Medium<'_> {
         }
         if name == "find" {
             for inner in wrapper::find_commands(words) {
-                self.inspects(inner, place, "find -exec")?;
+                self.inspects(inner, "find -exec")?;
             }
         }
         for write in writes::of(name, words) {
-            let code = if write.by_option { "arg-write" } else { "outside-root" };
+            let code = if write.by_option {
+                "arg-write"
+            } else {
+                "outside-root"
+            };
             self.writes_to(&write.word, place, code)?;
         }
         if !matches!(name, "echo" | "printf" | "test" | "[" | ":" | "true") {
@@ -115,30 +131,46 @@ impl Medium<'_> {
         let first = &words[0];
         match unwrapped.manner {
             Manner::Detach => {
-                return Err(Deny::new("detach", &first.span, format!("{name} runs a process apart from this call"))
-                    .hint("start it with & and use it in the same call: everything ends with the call"));
+                return Err(Deny::new(
+                    "detach",
+                    &first.span,
+                    format!("{name} runs a process apart from this call"),
+                )
+                .hint("start it with & and use it in the same call: everything ends with the call"));
             }
             Manner::Indirect if !only_asks(words) => {
-                return Err(Deny::new("indirect", &first.span, format!("{name} runs commands that the text does not show"))
-                    .hint("run the command itself"));
+                return Err(Deny::new(
+                    "indirect",
+                    &first.span,
+                    format!("{name} runs commands that the text does not show"),
+                )
+                .hint("run the command itself"));
             }
             Manner::Privilege => {
                 // The real one was refused by the hard rules: this is the project's own program.
                 return Ok(());
             }
             Manner::Exec if !unwrapped.inner.is_empty() => {
-                return Err(Deny::new("eval", &first.span, "exec replaces the shell").hint("run the command without exec"));
+                return Err(Deny::new("eval", &first.span, "exec replaces the shell")
+                    .hint("run the command without exec"));
             }
             Manner::Plain | Manner::Xargs | Manner::Exec | Manner::Indirect => {}
         }
         if name == "coproc" {
-            return Err(Deny::new("coproc", &first.span, "coproc runs a command beside the shell").hint("use a pipeline or &"));
+            return Err(
+                Deny::new("coproc", &first.span, "coproc runs a command beside the shell")
+                    .hint("use a pipeline or &"),
+            );
         }
         if let Some(strange) = unwrapped.strange
             && (!unwrapped.inner.is_empty() || name == "env")
         {
-            return Err(Deny::new("wrapper", &strange.span, format!("{name} with this option may run something else"))
-                .hint("run the inner command without it"));
+            return Err(Deny::new(
+                "wrapper",
+                &strange.span,
+                format!("{name} with this option may run something else"),
+            )
+            .hint("run the inner command without it"));
         }
         for assignment in &unwrapped.assignments {
             let (text, _) = assignment.prefix();
@@ -148,30 +180,42 @@ impl Medium<'_> {
             }
         }
         if unwrapped.manner == Manner::Xargs {
-            return self.inspects(unwrapped.inner, place, "xargs");
+            return self.inspects(unwrapped.inner, "xargs");
         }
         self.words(unwrapped.inner, node, place, depth + 1)
     }
 
     /// The inner command of `xargs` and `find -exec` gets words that are not in the text.
-    fn inspects(&self, inner: &[Word], place: &Place, by: &str) -> Check {
+    fn inspects(&self, inner: &[Word], by: &str) -> Check {
         let Some(first) = inner.first() else { return Ok(()) };
         let static_inner = inner.iter().all(|word| !word.is_dynamic());
-        if static_inner && high::inspects(inner, place, self.ground).is_ok() {
+        if static_inner && high::inspects(inner, self.ground).is_ok() {
             return Ok(());
         }
-        Err(Deny::new("indirect", &first.span, format!("{by} may only run inspection commands here"))
-            .hint("use a for loop over the names in a script file"))
+        Err(Deny::new(
+            "indirect",
+            &first.span,
+            format!("{by} may only run inspection commands here"),
+        )
+        .hint("use a for loop over the names in a script file"))
     }
 
     fn interpreter(&self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
         match interpreter::source(name, words, node, place.piped) {
             Source::Static => Ok(()),
-            Source::Inline => Err(Deny::new("inline-code", &first.span, format!("{name} would run code that stands in the command"))
-                .hint("write the code to a file and run the file")),
-            Source::Dynamic => Err(Deny::new("dynamic-command", &first.span, format!("{name} would run a file known only at run time"))
-                .hint("write the script's path out")),
+            Source::Inline => Err(Deny::new(
+                "inline-code",
+                &first.span,
+                format!("{name} would run code that stands in the command"),
+            )
+            .hint("write the code to a file and run the file")),
+            Source::Dynamic => Err(Deny::new(
+                "dynamic-command",
+                &first.span,
+                format!("{name} would run a file known only at run time"),
+            )
+            .hint("write the script's path out")),
         }
     }
 
@@ -201,21 +245,42 @@ impl Medium<'_> {
         let path = match place.target(word, self.ground) {
             Target::Path(path) | Target::Below(path) => path,
             Target::Dynamic if word.has_substitution() => {
-                return Err(Deny::new("subst", &word.span, "the file to be written comes from a substitution")
-                    .hint("write the file's name out"));
+                return Err(Deny::new(
+                    "subst",
+                    &word.span,
+                    "the file to be written comes from a substitution",
+                )
+                .hint("write the file's name out"));
             }
             Target::Dynamic => {
-                return Err(Deny::new("dynamic-target", &word.span, "the file to be written is only known at run time")
-                    .hint("write the file's name out"));
+                return Err(Deny::new(
+                    "dynamic-target",
+                    &word.span,
+                    "the file to be written is only known at run time",
+                )
+                .hint("write the file's name out"));
             }
         };
         if is_inside(&path, self.ground) || is_device(&path) {
             return Ok(());
         }
-        let roots: Vec<String> = self.ground.writable.iter().map(|root| root.display().to_string()).collect();
-        let roots = if roots.is_empty() { "there is no writable root".to_owned() } else { format!("the writable root is {}", roots.join(", ")) };
-        let message = format!("writes {}, but {roots} (and $TMPDIR for scratch files)", path.display());
-        Err(Deny::new(code, &word.span, message).hint("use a path below the working directory, or below $TMPDIR"))
+        let roots: Vec<String> = self
+            .ground
+            .writable
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect();
+        let roots = if roots.is_empty() {
+            "there is no writable root".to_owned()
+        } else {
+            format!("the writable root is {}", roots.join(", "))
+        };
+        let message = format!(
+            "writes {}, but {roots} (and $TMPDIR for scratch files)",
+            path.display()
+        );
+        Err(Deny::new(code, &word.span, message)
+            .hint("use a path below the working directory, or below $TMPDIR"))
     }
 
     /// Checks a file that may be read.
@@ -233,8 +298,12 @@ impl Medium<'_> {
                 Target::Dynamic => continue,
             };
             if let Some(problem) = protect::read_problem(&path, &self.ground.home, &self.ground.protected) {
-                return Err(Deny::new("secret", &word.span, format!("reads {}: {problem}", path.display()))
-                    .hint("ask the operator for what you need from it"));
+                return Err(Deny::new(
+                    "secret",
+                    &word.span,
+                    format!("reads {}: {problem}", path.display()),
+                )
+                .hint("ask the operator for what you need from it"));
             }
         }
         Ok(())
@@ -245,8 +314,12 @@ impl Medium<'_> {
             match piece {
                 Piece::Param(param) => {
                     if param.indirect {
-                        return Err(Deny::new("indirect-expansion", &word.span, "the value would be read as a name or as code")
-                            .hint("use the variable itself"));
+                        return Err(Deny::new(
+                            "indirect-expansion",
+                            &word.span,
+                            "the value would be read as a name or as code",
+                        )
+                        .hint("use the variable itself"));
                     }
                     self.numbers(&param.numbers, word)?;
                     self.pieces(&param.inner, word, place)?;
@@ -254,7 +327,10 @@ impl Medium<'_> {
                 Piece::Arithmetic(numbers) => self.numbers(numbers, word)?,
                 Piece::ProcessIn(nodes) => self.process_in(nodes, word, place)?,
                 Piece::ProcessOut(_) => {
-                    return Err(Deny::new("subst", &word.span, ">( … ) runs a command on what is written").hint("use a pipeline"));
+                    return Err(
+                        Deny::new("subst", &word.span, ">( … ) runs a command on what is written")
+                            .hint("use a pipeline"),
+                    );
                 }
                 _ => {}
             }
@@ -267,8 +343,12 @@ impl Medium<'_> {
         if high::script_inspects(nodes, place, self.ground).is_ok() {
             return Ok(());
         }
-        Err(Deny::new("subst", &word.span, "<( … ) may only hold inspection commands here")
-            .hint("write the output to a file first"))
+        Err(Deny::new(
+            "subst",
+            &word.span,
+            "<( … ) may only hold inspection commands here",
+        )
+        .hint("write the output to a file first"))
     }
 
     fn numbers(&self, numbers: &Arithmetic, word: &Word) -> Check {
@@ -283,8 +363,14 @@ impl Medium<'_> {
     fn inner_numbers(&self, inner: &[Piece], word: &Word) -> Check {
         for piece in inner {
             match piece {
-                Piece::Subst(_) => return Err(Deny::new("arith-injection", &word.span, "the output of a command would be evaluated")
-                    .hint("use expr, or compute in a script file")),
+                Piece::Subst(_) => {
+                    return Err(Deny::new(
+                        "arith-injection",
+                        &word.span,
+                        "the output of a command would be evaluated",
+                    )
+                    .hint("use expr, or compute in a script file"));
+                }
                 Piece::Arithmetic(numbers) => self.numbers(numbers, word)?,
                 Piece::Param(param) => self.numbers(&param.numbers, word)?,
                 _ => {}
@@ -299,12 +385,17 @@ impl Medium<'_> {
         for (index, word) in words.iter().enumerate() {
             let operator = word.literal().unwrap_or_default();
             if COMPARE.contains(&operator.as_str()) {
-                let sides = [index.checked_sub(1).and_then(|before| words.get(before)), words.get(index + 1)];
+                let sides = [
+                    index.checked_sub(1).and_then(|before| words.get(before)),
+                    words.get(index + 1),
+                ];
                 for side in sides.into_iter().flatten() {
                     self.operand(side)?;
                 }
             }
-            if operator == "-v" && let Some(name) = words.get(index + 1) {
+            if operator == "-v"
+                && let Some(name) = words.get(index + 1)
+            {
                 builtin::names_variable(name)?;
             }
         }
@@ -320,9 +411,17 @@ impl Medium<'_> {
                         return Err(arithmetic(text, word));
                     }
                 }
-                Piece::Param(param) if !self.integers.holds(&param.name) => return Err(arithmetic(&param.name, word)),
-                Piece::Subst(_) => return Err(Deny::new("arith-injection", &word.span, "the output of a command would be evaluated")
-                    .hint("compare with [ … ] instead of [[ … ]]")),
+                Piece::Param(param) if !self.integers.holds(&param.name) => {
+                    return Err(arithmetic(&param.name, word));
+                }
+                Piece::Subst(_) => {
+                    return Err(Deny::new(
+                        "arith-injection",
+                        &word.span,
+                        "the output of a command would be evaluated",
+                    )
+                    .hint("compare with [ … ] instead of [[ … ]]"));
+                }
                 _ => {}
             }
         }
@@ -332,12 +431,18 @@ impl Medium<'_> {
 
 fn arithmetic(name: &str, word: &Word) -> Deny {
     let message = format!("the value of {name} would be evaluated, and it may hold code");
-    Deny::new("arith-injection", &word.span, message).hint(format!("set {name} to an integer in this command, or compare with [ … ]"))
+    Deny::new("arith-injection", &word.span, message).hint(format!(
+        "set {name} to an integer in this command, or compare with [ … ]"
+    ))
 }
 
 fn authority(name: &str, span: &std::ops::Range<usize>) -> Deny {
-    Deny::new("env-authority", span, format!("{name} decides what later commands run"))
-        .hint("run the program by its path, or set the variable in a script file")
+    Deny::new(
+        "env-authority",
+        span,
+        format!("{name} decides what later commands run"),
+    )
+    .hint("run the program by its path, or set the variable in a script file")
 }
 
 /// The static name of a command.
@@ -349,24 +454,43 @@ fn command_name(word: &Word) -> Result<String, Deny> {
             Piece::Home if text.is_empty() => text.push('~'),
             Piece::Pwd if text.is_empty() => text.push('.'),
             _ => {
-                return Err(Deny::new("dynamic-command", &word.span, "which program runs is only known at run time")
-                    .hint("write the program's name"));
+                return Err(Deny::new(
+                    "dynamic-command",
+                    &word.span,
+                    "which program runs is only known at run time",
+                )
+                .hint("write the program's name"));
             }
         }
     }
     if !text.is_ascii() {
-        return Err(Deny::new("unicode", &word.span, "the command's name has letters beyond ASCII").hint("write the program's name in ASCII"));
+        return Err(Deny::new(
+            "unicode",
+            &word.span,
+            "the command's name has letters beyond ASCII",
+        )
+        .hint("write the program's name in ASCII"));
     }
     Ok(text)
 }
 
 /// `X --version`, `X --help`.
 fn only_asks(words: &[Word]) -> bool {
-    let asks = |word: &Word| word.literal().is_some_and(|text| matches!(text.as_str(), "--version" | "--help"));
+    let asks = |word: &Word| {
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "--version" | "--help"))
+    };
     words.len() > 1 && words[1..].iter().all(asks)
 }
 
 fn is_device(path: &std::path::Path) -> bool {
-    const DEVICES: &[&str] = &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/full", "/dev/zero"];
+    const DEVICES: &[&str] = &[
+        "/dev/null",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/tty",
+        "/dev/full",
+        "/dev/zero",
+    ];
     DEVICES.iter().any(|device| path == std::path::Path::new(device)) || path.starts_with("/dev/fd")
 }

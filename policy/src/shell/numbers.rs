@@ -27,8 +27,20 @@ impl Integers {
             Some(safe) => *safe,
             None => matches!(
                 name,
-                "?" | "#" | "$" | "!" | "RANDOM" | "SRANDOM" | "SECONDS" | "LINENO" | "BASHPID" | "PPID" | "UID" | "EUID"
-                    | "SHLVL" | "BASH_SUBSHELL" | "EPOCHSECONDS"
+                "?" | "#"
+                    | "$"
+                    | "!"
+                    | "RANDOM"
+                    | "SRANDOM"
+                    | "SECONDS"
+                    | "LINENO"
+                    | "BASHPID"
+                    | "PPID"
+                    | "UID"
+                    | "EUID"
+                    | "SHLVL"
+                    | "BASH_SUBSHELL"
+                    | "EPOCHSECONDS"
             ),
         }
     }
@@ -131,12 +143,16 @@ fn counts(word: &Word) -> bool {
         return true;
     }
     match word.pieces.as_slice() {
-        [Piece::Glob(range)] => range.starts_with('{') && range.chars().all(|c| c.is_ascii_digit() || "{}.-".contains(c)),
+        [Piece::Glob(range)] => {
+            range.starts_with('{') && range.chars().all(|c| c.is_ascii_digit() || "{}.-".contains(c))
+        }
         [Piece::Subst(nodes)] => match nodes.as_slice() {
-            [Node {
-                kind: Kind::Command(command),
-                ..
-            }] => command.words.first().and_then(Word::literal).as_deref() == Some("seq"),
+            [
+                Node {
+                    kind: Kind::Command(command),
+                    ..
+                },
+            ] => command.words.first().and_then(Word::literal).as_deref() == Some("seq"),
             _ => false,
         },
         _ => false,

@@ -49,16 +49,20 @@ const ROWS: &[Row] = &[
     row(&["mail", "mutt"], "", "", &[], &[]),
 ];
 
+#[rustfmt::skip]
 const EDITORS: &[&str] = &[
-    "vi", "vim", "nvim", "view", "vimdiff", "rvim", "ex", "ed", "red", "emacs", "emacsclient", "nano", "pico", "joe",
-    "jed", "micro", "kak", "hx", "helix", "mg", "mcedit",
+    "vi", "vim", "nvim", "view", "vimdiff", "rvim", "ex", "ed", "red", "emacs", "emacsclient", "nano",
+    "pico", "joe", "jed", "micro", "kak", "hx", "helix", "mg", "mcedit",
 ];
 
 /// Refuses options that run programs. `name` is the command's base name.
 pub(super) fn check(name: &str, words: &[Word]) -> Check {
     let rest = words.get(1..).unwrap_or(&[]);
     if EDITORS.contains(&name) {
-        return Err(executes(&words[0], "editors run commands from their input and options").hint("use the edit tool"));
+        return Err(
+            executes(&words[0], "editors run commands from their input and options")
+                .hint("use the edit tool"),
+        );
     }
     match name {
         "ssh" | "scp" | "sftp" | "slogin" => check_ssh(rest)?,
@@ -91,8 +95,10 @@ fn check_arg(row: &Row, arg: &Arg<'_>) -> Check {
             }
             // A name that is put together at run time could be any of them.
             if value.is_none() && word.is_dynamic() && word.literal().is_none() {
-                return Err(Deny::new("subst", &word.span, "the option's name is only known at run time")
-                    .hint("write the option out"));
+                return Err(
+                    Deny::new("subst", &word.span, "the option's name is only known at run time")
+                        .hint("write the option out"),
+                );
             }
             Ok(())
         }
@@ -110,9 +116,15 @@ fn check_ssh(rest: &[Word]) -> Check {
         long: &[],
     };
     for arg in argv::read(rest, &valued) {
-        let Arg::Short(letter, value, word) = arg else { continue };
-        let text = value.map(|value| value.prefix().0.to_ascii_lowercase()).unwrap_or_default();
-        let runs = letter == 'F' || letter == 'S' || letter == 'o' && (text.contains("command") || text.contains("include"));
+        let Arg::Short(letter, value, word) = arg else {
+            continue;
+        };
+        let text = value
+            .map(|value| value.prefix().0.to_ascii_lowercase())
+            .unwrap_or_default();
+        let runs = letter == 'F'
+            || letter == 'S'
+            || letter == 'o' && (text.contains("command") || text.contains("include"));
         if runs {
             return Err(executes(word, "the option can run a local program"));
         }
@@ -170,8 +182,12 @@ fn check_sed(rest: &[Word]) -> Check {
             Effect::Executes => return Err(executes(first, "the sed script runs a command (e)")),
             Effect::Writes(file) if is_plain_name(&file) => {}
             Effect::Writes(file) => {
-                return Err(Deny::new("arg-write", &first.span, format!("the sed script writes {file:?}"))
-                    .hint("redirect the output to a file in the working directory"));
+                return Err(Deny::new(
+                    "arg-write",
+                    &first.span,
+                    format!("the sed script writes {file:?}"),
+                )
+                .hint("redirect the output to a file in the working directory"));
             }
             Effect::Unknown => return Err(executes(first, "the sed script cannot be read")),
         }
@@ -188,7 +204,15 @@ fn is_plain_name(file: &str) -> bool {
 pub(super) fn awk_program(rest: &[Word]) -> Result<Option<(String, &Word)>, Deny> {
     let valued = Valued {
         short: "Fvfile",
-        long: &["assign", "field-separator", "file", "include", "load", "exec", "source"],
+        long: &[
+            "assign",
+            "field-separator",
+            "file",
+            "include",
+            "load",
+            "exec",
+            "source",
+        ],
     };
     let args = argv::read(rest, &valued);
     for arg in &args {
@@ -198,7 +222,9 @@ pub(super) fn awk_program(rest: &[Word]) -> Result<Option<(String, &Word)>, Deny
                     .hint("give the program as the first argument"));
             }
             Arg::Long(name, _, word)
-                if ["file", "include", "load", "exec", "source"].iter().any(|long| argv::means(name, long)) =>
+                if ["file", "include", "load", "exec", "source"]
+                    .iter()
+                    .any(|long| argv::means(name, long)) =>
             {
                 return Err(executes(word, "awk runs a program or library file unseen")
                     .hint("give the program as the first argument"));
@@ -218,8 +244,12 @@ fn check_awk(rest: &[Word]) -> Check {
         Effect::None | Effect::Reads(_) => Ok(()),
         Effect::Executes => Err(executes(word, "the awk program runs a command")),
         Effect::Writes(file) if is_plain_name(&file) => Ok(()),
-        Effect::Writes(file) => Err(Deny::new("arg-write", &word.span, format!("the awk program writes {file:?}"))
-            .hint("print to standard output and redirect it to a file in the working directory")),
+        Effect::Writes(file) => Err(Deny::new(
+            "arg-write",
+            &word.span,
+            format!("the awk program writes {file:?}"),
+        )
+        .hint("print to standard output and redirect it to a file in the working directory")),
         Effect::Unknown => Err(executes(word, "the awk program cannot be read")),
     }
 }
@@ -230,7 +260,11 @@ fn check_make(rest: &[Word]) -> Check {
         let (text, _) = word.prefix();
         let from_input = matches!(text.as_str(), "-f-" | "--file=-" | "--makefile=-")
             || matches!(text.as_str(), "-f" | "--file" | "--makefile")
-                && rest.clone().next().and_then(Word::literal).is_some_and(|file| file == "-" || file == "/dev/stdin");
+                && rest
+                    .clone()
+                    .next()
+                    .and_then(Word::literal)
+                    .is_some_and(|file| file == "-" || file == "/dev/stdin");
         let sets = ["SHELL=", ".SHELLFLAGS=", "MAKEFLAGS=", "--eval", "-E"];
         if from_input || sets.iter().any(|set| text.starts_with(set)) {
             return Err(executes(word, "it gives make code to run").hint("write it into a makefile"));
@@ -264,9 +298,16 @@ fn check_debugger(rest: &[Word]) -> Check {
         if matches!(text.as_str(), "-args" | "--args" | "--") {
             return Ok(());
         }
-        if text.starts_with('-') && matches!(name, "ex" | "iex" | "x" | "ix" | "eval-command" | "command" | "init-command" | "o" | "s") {
-            return Err(Deny::new("indirect", &word.span, "the debugger runs commands given to it")
-                .hint("put them in a script that the debugger's own program reads"));
+        if text.starts_with('-')
+            && matches!(
+                name,
+                "ex" | "iex" | "x" | "ix" | "eval-command" | "command" | "init-command" | "o" | "s"
+            )
+        {
+            return Err(
+                Deny::new("indirect", &word.span, "the debugger runs commands given to it")
+                    .hint("put them in a script that the debugger's own program reads"),
+            );
         }
     }
     Ok(())
@@ -274,12 +315,18 @@ fn check_debugger(rest: &[Word]) -> Check {
 
 fn check_npm(name: &str, rest: &[Word]) -> Check {
     let literal = |word: &Word| word.literal().unwrap_or_default();
-    let subcommand = rest.iter().map(literal).find(|text| !text.starts_with('-')).unwrap_or_default();
+    let subcommand = rest
+        .iter()
+        .map(literal)
+        .find(|text| !text.starts_with('-'))
+        .unwrap_or_default();
     let executes_text = name == "npx" || matches!(subcommand.as_str(), "exec" | "x");
     let before = rest.iter().take_while(|word| literal(word) != "--");
     for word in before {
         let (text, _) = word.prefix();
-        if executes_text && (text == "-c" || text == "--call" || text.starts_with("--call=") || text.starts_with("-c=")) {
+        if executes_text
+            && (text == "-c" || text == "--call" || text.starts_with("--call=") || text.starts_with("-c="))
+        {
             return Err(executes(word, "it runs a command text"));
         }
     }

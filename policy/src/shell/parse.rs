@@ -26,14 +26,21 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Deny> {
         .set_language(&tree_sitter_bash::LANGUAGE.into())
         .map_err(|_| Deny::new("unreadable", &(0..0), "the bash grammar does not fit the parser"))?;
     let tree = parse_within_deadline(&mut parser, text).ok_or_else(|| {
-        Deny::new("limit-time", &(0..0), format!("reading it takes more than {PARSE_MS_MAX} ms"))
-            .hint("write it to a script file and run that")
+        Deny::new(
+            "limit-time",
+            &(0..0),
+            format!("reading it takes more than {PARSE_MS_MAX} ms"),
+        )
+        .hint("write it to a script file and run that")
     })?;
     let gap = measure(&tree, text)?;
     Ok(Parsed { tree, gap })
 }
 
-#[expect(clippy::disallowed_types, reason = "a hostile text must not occupy the host; the deadline is a refusal")]
+#[expect(
+    clippy::disallowed_types,
+    reason = "a hostile text must not occupy the host; the deadline is a refusal"
+)]
 fn parse_within_deadline(parser: &mut Parser, text: &str) -> Option<Tree> {
     let bytes = text.as_bytes();
     let start = std::time::Instant::now();
@@ -59,7 +66,9 @@ fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
         check_limit("limit-nodes", "syntax nodes", nodes, NODES_MAX, &node)?;
         check_limit("limit-depth", "levels of nesting", depth, DEPTH_MAX, &node)?;
         // An error at the root says nothing about the place: a later, smaller one does.
-        let vague = gap.as_ref().is_none_or(|gap: &Gap| gap.span.len() == tree.root_node().byte_range().len());
+        let vague = gap
+            .as_ref()
+            .is_none_or(|gap: &Gap| gap.span.len() == tree.root_node().byte_range().len());
         if vague && (node.is_error() && !is_read_write(&node, text) || node.is_missing()) {
             gap = Some(Gap {
                 span: node.start_byte().min(text.len())..node.end_byte().min(text.len()),
@@ -86,10 +95,18 @@ fn is_read_write(node: &Node<'_>, text: &str) -> bool {
     text.get(range.clone()) == Some(">") && range.start > 0 && text.as_bytes()[range.start - 1] == b'<'
 }
 
-fn check_limit(code: &'static str, what: &str, count: usize, max: usize, node: &Node<'_>) -> Result<(), Deny> {
+fn check_limit(
+    code: &'static str,
+    what: &str,
+    count: usize,
+    max: usize,
+    node: &Node<'_>,
+) -> Result<(), Deny> {
     if count <= max {
         return Ok(());
     }
-    Err(Deny::new(code, &node.byte_range(), format!("has more than {max} {what}"))
-        .hint("write it to a script file and run that"))
+    Err(
+        Deny::new(code, &node.byte_range(), format!("has more than {max} {what}"))
+            .hint("write it to a script file and run that"),
+    )
 }

@@ -5,7 +5,10 @@ use super::script::{Node, Piece, RedirectKind, Word};
 use super::wrapper::base_name;
 
 /// Shells of the Bourne family.
-pub(super) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "yash", "posh"];
+#[rustfmt::skip]
+pub(super) const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "yash", "posh",
+];
 
 /// One inner text. Parts that are only known when it runs are replaced by a plain word.
 pub(super) struct Payload {
@@ -72,7 +75,10 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
         let mut out: Vec<Payload> = call.command.map(payload).into_iter().collect();
         if call.reads_input && call.command.is_none() {
             let inputs = node.redirects.iter().filter(|redirect| {
-                matches!(redirect.kind, RedirectKind::HereString | RedirectKind::Heredoc { .. })
+                matches!(
+                    redirect.kind,
+                    RedirectKind::HereString | RedirectKind::Heredoc { .. }
+                )
             });
             out.extend(inputs.map(|redirect| payload(&redirect.target)));
         }
@@ -103,14 +109,16 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
 
 /// The code of `trap CODE SIGNAL…`; `None` for listing, ignoring (`''`) and resetting (`-`).
 pub(super) fn trap_action(words: &[Word]) -> Option<&Word> {
-    let is_option = |word: &&Word| word.literal().is_some_and(|text| matches!(text.as_str(), "--" | "-l" | "-p"));
+    let is_option = |word: &&Word| {
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "--" | "-l" | "-p"))
+    };
     let mut rest = words.iter().skip(1).skip_while(is_option);
     let action = rest.next()?;
     rest.next()?;
     let text = action.literal();
-    let harmless = text.is_some_and(|text| {
-        text.is_empty() || text == "-" || text.chars().all(|c| c.is_ascii_digit())
-    });
+    let harmless =
+        text.is_some_and(|text| text.is_empty() || text == "-" || text.chars().all(|c| c.is_ascii_digit()));
     (!harmless).then_some(action)
 }
 

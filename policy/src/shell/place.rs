@@ -80,7 +80,10 @@ impl Place {
             None => self.absolute(&text).map_or(Target::Dynamic, Target::Path),
             Some(end) => {
                 let rest = &text[end..];
-                if Path::new(rest).components().any(|part| part == Component::ParentDir) {
+                if Path::new(rest)
+                    .components()
+                    .any(|part| part == Component::ParentDir)
+                {
                     return Target::Dynamic;
                 }
                 let directory = text[..end].rfind('/').map_or("", |slash| &text[..=slash]);
@@ -118,7 +121,11 @@ pub(super) fn normal(path: &Path) -> PathBuf {
 /// What `$TMPDIR` stands for.
 fn temporary(ground: &Ground) -> PathBuf {
     let is_tmp = |path: &&PathBuf| path.ends_with("tmp");
-    let known = ground.private.iter().find(is_tmp).or_else(|| ground.private.first());
+    let known = ground
+        .private
+        .iter()
+        .find(is_tmp)
+        .or_else(|| ground.private.first());
     known.cloned().unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 

@@ -26,14 +26,18 @@ pub(super) fn sed(script: &str) -> Effect {
         if !sed_addresses(&mut reader) {
             return Effect::Unknown;
         }
-        let Some(command) = reader.next() else { return Effect::Unknown };
+        let Some(command) = reader.next() else {
+            return Effect::Unknown;
+        };
         match command {
             's' => match sed_substitute(&mut reader) {
                 Effect::None => {}
                 other => return other,
             },
             'y' => {
-                let Some(delimiter) = reader.next() else { return Effect::Unknown };
+                let Some(delimiter) = reader.next() else {
+                    return Effect::Unknown;
+                };
                 if !(reader.until(delimiter, true) && reader.until(delimiter, true)) {
                     return Effect::Unknown;
                 }
@@ -41,11 +45,10 @@ pub(super) fn sed(script: &str) -> Effect {
             'e' => return Effect::Executes,
             'w' | 'W' => return Effect::Writes(reader.rest_of_line().trim().to_owned()),
             'r' | 'R' => effect = Effect::Reads(reader.rest_of_line().trim().to_owned()),
-            'a' | 'i' | 'c' => {
-                while reader.rest_of_line().ends_with('\\') && reader.peek().is_some() {}
-            }
+            'a' | 'i' | 'c' => while reader.rest_of_line().ends_with('\\') && reader.peek().is_some() {},
             ':' | 'b' | 't' | 'T' | 'q' | 'Q' | 'l' | 'L' => reader.until_any(";\n}"),
-            'p' | 'P' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'x' | '=' | 'z' | 'F' | '}' | '{' => {}
+            'p' | 'P' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'x' | '=' | 'z' | 'F' | '}' | '{' => {
+            }
             _ => return Effect::Unknown,
         }
     }
@@ -63,7 +66,9 @@ fn sed_addresses(reader: &mut Reader<'_>) -> bool {
             }
             Some('\\') => {
                 reader.next();
-                let Some(delimiter) = reader.next() else { return false };
+                let Some(delimiter) = reader.next() else {
+                    return false;
+                };
                 if !reader.until(delimiter, true) {
                     return false;
                 }
@@ -77,7 +82,9 @@ fn sed_addresses(reader: &mut Reader<'_>) -> bool {
 }
 
 fn sed_substitute(reader: &mut Reader<'_>) -> Effect {
-    let Some(delimiter) = reader.next() else { return Effect::Unknown };
+    let Some(delimiter) = reader.next() else {
+        return Effect::Unknown;
+    };
     if !(reader.until(delimiter, true) && reader.until(delimiter, false)) {
         return Effect::Unknown;
     }
@@ -191,11 +198,17 @@ pub(super) fn awk(program: &str) -> Effect {
                 if reader.rest.starts_with("\"/dev/stderr\"") || reader.rest.starts_with("\"/dev/stdout\"") {
                     continue;
                 }
-                let name = reader.rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
+                let name = reader
+                    .rest
+                    .strip_prefix('"')
+                    .and_then(|rest| rest.split('"').next());
                 return Effect::Writes(name.unwrap_or("").to_owned());
             }
             _ if c.is_alphabetic() || c == '_' => {
-                let end = reader.rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(reader.rest.len());
+                let end = reader
+                    .rest
+                    .find(|c: char| !c.is_alphanumeric() && c != '_')
+                    .unwrap_or(reader.rest.len());
                 let word = &reader.rest[..end];
                 reader.rest = &reader.rest[end..];
                 match word {
@@ -229,8 +242,23 @@ mod tests {
     #[test]
     fn sed_effects() {
         for clean in [
-            "s/a/b/g", "1,5p", "/x/d", "s|/usr|/opt|", "$!N;s/\\n/ /", "s/[/]/w/", "/foo/,/bar/{s/e/w/;p}", "a\\\nwords",
-            "s/e$/x/2p", "1i hello", "y/abc/xyz/", ":a;N;$!ba;s/\\n/,/g", "/^#/!s/x/y/I", "s/we/ew/", "\\,x,d", "$d", "10q",
+            "s/a/b/g",
+            "1,5p",
+            "/x/d",
+            "s|/usr|/opt|",
+            "$!N;s/\\n/ /",
+            "s/[/]/w/",
+            "/foo/,/bar/{s/e/w/;p}",
+            "a\\\nwords",
+            "s/e$/x/2p",
+            "1i hello",
+            "y/abc/xyz/",
+            ":a;N;$!ba;s/\\n/,/g",
+            "/^#/!s/x/y/I",
+            "s/we/ew/",
+            "\\,x,d",
+            "$d",
+            "10q",
         ] {
             assert_eq!(sed(clean), Effect::None, "{clean}");
         }
@@ -246,12 +274,22 @@ mod tests {
     #[test]
     fn awk_effects() {
         for clean in [
-            "$3 > 5 { print $1 }", "{print $1}", "/a|b/ {n++} END {print n}", "{ if ($1 > 2 || $2) print \"a > b | c\" }",
-            "{ print ($1 > 2) }", "BEGIN{FS=\"|\"} {print $2/$3}", "{print > \"/dev/stderr\"}",
+            "$3 > 5 { print $1 }",
+            "{print $1}",
+            "/a|b/ {n++} END {print n}",
+            "{ if ($1 > 2 || $2) print \"a > b | c\" }",
+            "{ print ($1 > 2) }",
+            "BEGIN{FS=\"|\"} {print $2/$3}",
+            "{print > \"/dev/stderr\"}",
         ] {
             assert_eq!(awk(clean), Effect::None, "{clean}");
         }
-        for runs in ["{ print | \"sh\" }", "BEGIN{system(\"id\")}", "{\"id\" | getline x}", "@load \"x\""] {
+        for runs in [
+            "{ print | \"sh\" }",
+            "BEGIN{system(\"id\")}",
+            "{\"id\" | getline x}",
+            "@load \"x\"",
+        ] {
             assert_eq!(awk(runs), Effect::Executes, "{runs}");
         }
         assert_eq!(awk("{print $1 > \"out\"}"), Effect::Writes("out".into()));

@@ -92,8 +92,14 @@ pub(super) fn decode_ansi_c(text: &str) -> String {
                 let value = number(&mut chars, 16, 2, 0);
                 out.push(value.to_le_bytes()[0]);
             }
-            'u' => push(&mut out, char::from_u32(number(&mut chars, 16, 4, 0)).unwrap_or('\u{fffd}')),
-            'U' => push(&mut out, char::from_u32(number(&mut chars, 16, 8, 0)).unwrap_or('\u{fffd}')),
+            'u' => push(
+                &mut out,
+                char::from_u32(number(&mut chars, 16, 4, 0)).unwrap_or('\u{fffd}'),
+            ),
+            'U' => push(
+                &mut out,
+                char::from_u32(number(&mut chars, 16, 8, 0)).unwrap_or('\u{fffd}'),
+            ),
             'c' => {
                 if let Some(control) = chars.next() {
                     out.push(u32::from(control).to_le_bytes()[0] & 0x1f);
@@ -115,7 +121,12 @@ fn push(out: &mut Vec<u8>, c: char) {
     out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, digits_max: u32, start: u32) -> u32 {
+fn number(
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    radix: u32,
+    digits_max: u32,
+    start: u32,
+) -> u32 {
     let mut value = start;
     for _ in 0..digits_max {
         let Some(digit) = chars.peek().and_then(|c| c.to_digit(radix)) else {

@@ -22,7 +22,10 @@ pub(super) enum Kind {
     Subshell(Vec<Node>),
     Group(Vec<Node>),
     Control(Control),
-    Function { name: String, body: Box<Node> },
+    Function {
+        name: String,
+        body: Box<Node>,
+    },
     /// `[[ … ]]`, flattened to its operators and operands.
     Test(Vec<Word>),
     /// `(( … ))`.

@@ -162,7 +162,8 @@ fn follow(command: &Command, place: &mut Place, ground: &Ground) {
     match name.as_str() {
         "cd" | "pushd" => {
             let is_option = |word: &&Word| {
-                word.literal().is_some_and(|text| text.len() > 1 && text.starts_with('-'))
+                word.literal()
+                    .is_some_and(|text| text.len() > 1 && text.starts_with('-'))
             };
             let target = rest.iter().find(|word| !is_option(word));
             if name == "pushd" && target.is_none() {

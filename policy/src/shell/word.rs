@@ -81,19 +81,21 @@ impl Lower<'_> {
             pieces: Vec::new(),
             span: node.byte_range(),
         };
-        self.between(node, node.start_byte(), node.end_byte(), quote::decode_heredoc, &mut out);
+        self.between(
+            node,
+            node.start_byte(),
+            node.end_byte(),
+            quote::decode_heredoc,
+            &mut out,
+        );
         out
     }
 
-    fn between(
-        &self,
-        node: Tree<'_>,
-        mut at: usize,
-        end: usize,
-        decode: fn(&str) -> String,
-        out: &mut Word,
-    ) {
-        for part in children(node).into_iter().filter(|part| is_expansion(part.kind())) {
+    fn between(&self, node: Tree<'_>, mut at: usize, end: usize, decode: fn(&str) -> String, out: &mut Word) {
+        for part in children(node)
+            .into_iter()
+            .filter(|part| is_expansion(part.kind()))
+        {
             if let Some(text) = self.text.get(at..part.start_byte()) {
                 out.push_literal(&decode(text), true);
             }
@@ -112,7 +114,10 @@ impl Lower<'_> {
 
     fn expansion(&self, node: Tree<'_>) -> Piece {
         let text = self.slice(node);
-        let inside = text.strip_prefix("${").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+        let inside = text
+            .strip_prefix("${")
+            .and_then(|text| text.strip_suffix('}'))
+            .unwrap_or(text);
         if inside == "TMPDIR:-/tmp" {
             return Piece::Tmp;
         }
@@ -187,13 +192,17 @@ impl Lower<'_> {
             "command_substitution" | "process_substitution" => {
                 numbers.inner.push(Piece::Subst(self.statements(&children(node))));
             }
-            "simple_expansion" => numbers.names.push(self.slice(node).trim_start_matches('$').to_owned()),
+            "simple_expansion" => numbers
+                .names
+                .push(self.slice(node).trim_start_matches('$').to_owned()),
             "expansion" => {
                 let piece = self.expansion(node);
                 if let Piece::Param(param) = &piece {
                     numbers.names.push(param.name.clone());
                 } else if !self.slice(node).starts_with("${#") {
-                    numbers.names.push(self.slice(node).trim_matches(['$', '{', '}']).to_owned());
+                    numbers
+                        .names
+                        .push(self.slice(node).trim_matches(['$', '{', '}']).to_owned());
                 }
                 numbers.inner.push(piece);
             }
@@ -224,14 +233,21 @@ impl Lower<'_> {
 fn is_expansion(kind: &str) -> bool {
     matches!(
         kind,
-        "simple_expansion" | "expansion" | "command_substitution" | "arithmetic_expansion" | "process_substitution"
+        "simple_expansion"
+            | "expansion"
+            | "command_substitution"
+            | "arithmetic_expansion"
+            | "process_substitution"
     )
 }
 
 /// `#name`, `#name[@]`.
 fn is_length(inside: &str) -> bool {
     inside.strip_prefix('#').is_some_and(|name| {
-        let name = name.strip_suffix("[@]").or(name.strip_suffix("[*]")).unwrap_or(name);
+        let name = name
+            .strip_suffix("[@]")
+            .or(name.strip_suffix("[*]"))
+            .unwrap_or(name);
         name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     })
 }

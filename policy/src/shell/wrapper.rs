@@ -156,7 +156,8 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
 }
 
 fn asks_only(word: &Word) -> bool {
-    word.literal().is_some_and(|text| text.starts_with('-') && text.contains(['v', 'V']))
+    word.literal()
+        .is_some_and(|text| text.starts_with('-') && text.contains(['v', 'V']))
 }
 
 fn is_coproc_name(text: &str, next: Option<&Word>) -> bool {
@@ -165,14 +166,21 @@ fn is_coproc_name(text: &str, next: Option<&Word>) -> bool {
 
 /// Words that an option takes; notes what the table does not know.
 fn option_width<'a>(row: &Row, word: &'a Word, text: &str, whole: bool, out: &mut Unwrapped<'a>) -> usize {
-    let hides = row.name == "env" && (text.starts_with("-S") || text.starts_with("--s") || text.starts_with("-C"));
+    let hides =
+        row.name == "env" && (text.starts_with("-S") || text.starts_with("--s") || text.starts_with("-C"));
     if hides || !whole && !text.contains('=') && !starts_valued(row, text) {
         out.strange = out.strange.or(Some(word));
     }
     if let Some(long) = text.strip_prefix("--") {
-        let (name, glued) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+        let (name, glued) = long
+            .split_once('=')
+            .map_or((long, false), |(name, _)| (name, true));
         if row.valued.long.contains(&name) {
-            return if glued || row.name == "env" && name == "split-string" { 1 } else { 2 };
+            return if glued || row.name == "env" && name == "split-string" {
+                1
+            } else {
+                2
+            };
         }
         if !row.long_flags.contains(&name) {
             out.strange = out.strange.or(Some(word));
@@ -192,7 +200,9 @@ fn option_width<'a>(row: &Row, word: &'a Word, text: &str, whole: bool, out: &mu
 }
 
 fn starts_valued(row: &Row, text: &str) -> bool {
-    text.chars().nth(1).is_some_and(|letter| row.valued.short.contains(letter))
+    text.chars()
+        .nth(1)
+        .is_some_and(|letter| row.valued.short.contains(letter))
 }
 
 /// `NAME=` at the start of a word.

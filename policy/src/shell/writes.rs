@@ -94,9 +94,10 @@ const ROWS: &[Row] = &[
     row(&["strip"], "oNKR", &[], Operands::All, "o", &[], false),
 ];
 
+#[rustfmt::skip]
 const COMPRESSORS: &[&str] = &[
-    "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "zstd", "unzstd", "compress", "uncompress",
-    "lz4", "pigz",
+    "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "zstd", "unzstd", "compress",
+    "uncompress", "lz4", "pigz",
 ];
 
 /// The files that `words` (name first) change, as far as the tables know the command.
@@ -108,7 +109,10 @@ pub(super) fn of(name: &str, words: &[Word]) -> Vec<Write> {
         "tar" | "gtar" | "bsdtar" => tar(rest),
         "find" => find(rest),
         _ if COMPRESSORS.contains(&name) => compress(rest),
-        _ => ROWS.iter().find(|row| row.names.contains(&name)).map_or(Vec::new(), |row| by_row(name, row, rest)),
+        _ => ROWS
+            .iter()
+            .find(|row| row.names.contains(&name))
+            .map_or(Vec::new(), |row| by_row(name, row, rest)),
     }
 }
 
@@ -144,19 +148,33 @@ fn by_row(name: &str, row: &Row, rest: &[Word]) -> Vec<Write> {
         Operands::Last if operands.len() < 2 => Vec::new(),
         Operands::Last => {
             let last = operands.last().copied();
-            let into: Vec<Word> = last.map_or(Vec::new(), |last| joined(last, &operands[..operands.len() - 1]));
+            let into: Vec<Word> =
+                last.map_or(Vec::new(), |last| joined(last, &operands[..operands.len() - 1]));
             out.extend(into.iter().map(|word| write(word, false, false, false)));
             last.into_iter().collect()
         }
         Operands::All => {
-            if let (true, Some((last, sources))) = (name == "mv" && operands.len() > 1, operands.split_last()) {
-                out.extend(joined(last, sources).iter().map(|word| write(word, false, false, false)));
+            if let (true, Some((last, sources))) = (name == "mv" && operands.len() > 1, operands.split_last())
+            {
+                out.extend(
+                    joined(last, sources)
+                        .iter()
+                        .map(|word| write(word, false, false, false)),
+                );
             }
             operands
         }
     };
     let destroys = matches!(name, "rm" | "mv" | "shred" | "rmdir");
-    let remote = |word: &Word| name == "rsync" && word.prefix().0.split('/').next().is_some_and(|host| host.contains(':'));
+    let remote = |word: &Word| {
+        name == "rsync"
+            && word
+                .prefix()
+                .0
+                .split('/')
+                .next()
+                .is_some_and(|host| host.contains(':'))
+    };
     let local = chosen.into_iter().filter(|word| !remote(word));
     out.extend(local.map(|word| write(word, recursive, destroys, row.reads)));
     out
@@ -187,7 +205,9 @@ fn write(word: &Word, recursive: bool, destroys: bool, by_option: bool) -> Write
 
 fn dd(rest: &[Word]) -> Vec<Write> {
     let outputs = rest.iter().filter(|word| word.prefix().0.starts_with("of="));
-    outputs.map(|word| write(&word.without_prefix(3), false, true, false)).collect()
+    outputs
+        .map(|word| write(&word.without_prefix(3), false, true, false))
+        .collect()
 }
 
 fn sed(rest: &[Word]) -> Vec<Write> {
@@ -220,7 +240,9 @@ fn tar(rest: &[Word]) -> Vec<Write> {
     let mut out = Vec::new();
     for arg in argv::read(rest, &valued) {
         match arg {
-            Arg::Short('C', Some(word), _) if mode == Some('x') => out.push(write(&word, false, false, false)),
+            Arg::Short('C', Some(word), _) if mode == Some('x') => {
+                out.push(write(&word, false, false, false))
+            }
             Arg::Short('f', Some(word), _) if mode == Some('c') && word.literal().as_deref() != Some("-") => {
                 out.push(write(&word, false, false, false));
             }
@@ -230,7 +252,9 @@ fn tar(rest: &[Word]) -> Vec<Write> {
             Arg::Long(name, Some(word), _) if name == "file" && mode == Some('c') => {
                 out.push(write(&word, false, false, false));
             }
-            Arg::Long(name, Some(word), _) if name == "index-file" => out.push(write(&word, false, false, true)),
+            Arg::Long(name, Some(word), _) if name == "index-file" => {
+                out.push(write(&word, false, false, true))
+            }
             _ => {}
         }
     }
@@ -274,7 +298,10 @@ fn compress(rest: &[Word]) -> Vec<Write> {
     if argv::has(&args, "ctl", &["stdout", "to-stdout", "test", "list"]) {
         return Vec::new();
     }
-    argv::operands(&args).into_iter().map(|word| write(word, false, false, false)).collect()
+    argv::operands(&args)
+        .into_iter()
+        .map(|word| write(word, false, false, false))
+        .collect()
 }
 
 /// `-delete` changes below the start folders; `-fprint FILE` and `-fls FILE` write.
@@ -282,7 +309,10 @@ fn find(rest: &[Word]) -> Vec<Write> {
     let text = |word: &Word| word.literal().unwrap_or_default();
     let mut out = Vec::new();
     for pair in rest.windows(2) {
-        if matches!(text(&pair[0]).as_str(), "-fprint" | "-fprint0" | "-fprintf" | "-fls") {
+        if matches!(
+            text(&pair[0]).as_str(),
+            "-fprint" | "-fprint0" | "-fprintf" | "-fls"
+        ) {
             out.push(write(&pair[1], false, false, true));
         }
     }
@@ -307,5 +337,8 @@ pub(super) fn find_starts(rest: &[Word]) -> Vec<&Word> {
         let (text, _) = word.prefix();
         text.starts_with('-') || matches!(text.as_str(), "(" | "!" | ")")
     };
-    rest.iter().skip_while(is_option).take_while(|word| !begins_test(word)).collect()
+    rest.iter()
+        .skip_while(is_option)
+        .take_while(|word| !begins_test(word))
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! Judging a command line as a session in `/project` would, and the table format.
 
-use policy::{Action, Grant, Ground, Isolation, Require, ShellMode, Tier, UserPolicy, Verdict, Wish, judge, narrow};
+use policy::{
+    Action, Grant, Ground, Isolation, Require, ShellMode, Tier, UserPolicy, Verdict, Wish, judge, narrow,
+};
 
 /// One row of a table: `id`, `tier`, `expect`, `command` (a JSON string), `kind`, `why`.
 pub(crate) struct Row {
@@ -38,7 +40,10 @@ fn tier(name: &str) -> Tier {
 
 /// Decodes a JSON string.
 pub(crate) fn json_string(text: &str) -> String {
-    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).expect("a JSON string");
+    let inner = text
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .expect("a JSON string");
     let mut out = String::new();
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {

@@ -16,6 +16,7 @@ use crate::sys::xattr;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat};
+use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{AccessFlags, Gid, Uid, UnlinkatFlags, access, faccessat, fchown, linkat, unlinkat};
 use policy::Target;
 use std::ffi::OsStr;
@@ -56,7 +57,7 @@ impl Old {
         let eaccess = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
         faccessat(parent.directory(), parent.name(), AccessFlags::W_OK, eaccess).map_err(
             |errno| match errno {
-                Errno::EROFS => FsError::mutation("change", asked, errno),
+                Errno::EROFS => FsError::change_in(parent.directory(), "change", asked, errno),
                 _ => FsError::system("change", asked, errno),
             },
         )?;
@@ -111,7 +112,7 @@ fn not_regular(path: &Path, found: &'static str) -> FsError {
 pub fn commit(parent: &Parent, old: Option<&Old>, content: &[&[u8]]) -> Result<(), FsError> {
     let asked = parent.asked();
     let staged = Staged::new(parent, old.is_some())?;
-    let filled = fill(&staged.file, old, content, asked);
+    let filled = fill(staged.file.file(), old, content, asked);
     let done = filled.and_then(|()| match old {
         None => staged.create(parent),
         Some(old) => staged.replace(parent, &Identity::of(&old.stat)),
@@ -137,9 +138,31 @@ fn fill(file: &File, old: Option<&Old>, content: &[&[u8]], asked: &Path) -> Resu
         .map_err(|error| FsError::system("sync", asked, errno_of(&error)))
 }
 
+/// An open file that is locked as long as it is held, if the file system knows locks.
+enum Held {
+    Locked(Flock<File>),
+    Unlocked(File),
+}
+
+impl Held {
+    fn new(file: File) -> Self {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => Self::Locked(locked),
+            Err((file, _)) => Self::Unlocked(file),
+        }
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            Self::Locked(file) => file,
+            Self::Unlocked(file) => file,
+        }
+    }
+}
+
 /// The new content before it has its final name.
 struct Staged {
-    file: Flock<File>,
+    file: Held,
     sibling: String,
     /// It already stands under the sibling name.
     named: bool,
@@ -151,7 +174,14 @@ impl Staged {
         // A replacement is never more open than its target, not even for a moment.
         let mode = Mode::from_bits_truncate(if replaces { 0o600 } else { 0o666 });
         let base = OFlag::O_RDWR | OFlag::O_CLOEXEC;
-        let failed = |errno| FsError::mutation("create a new file beside", parent.asked(), errno);
+        let failed = |errno| {
+            FsError::change_in(
+                parent.directory(),
+                "create a new file beside",
+                parent.asked(),
+                errno,
+            )
+        };
         let nameless = openat(parent.directory(), ".", base | OFlag::O_TMPFILE, mode);
         let (file, named) = match nameless {
             Ok(file) if access("/proc/self/fd", AccessFlags::X_OK).is_ok() => (file, false),
@@ -164,8 +194,7 @@ impl Staged {
             }
             Err(errno) => return Err(failed(errno)),
         };
-        let file = Flock::lock(File::from(file), FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, errno)| FsError::system("lock the new file of", parent.asked(), errno))?;
+        let file = Held::new(File::from(file));
         Ok(Self { file, sibling, named })
     }
 
@@ -188,7 +217,7 @@ impl Staged {
             Errno::EEXIST => FsError::Changed {
                 path: parent.asked().to_path_buf(),
             },
-            errno => FsError::mutation("create", parent.asked(), errno),
+            errno => FsError::change_in(parent.directory(), "create", parent.asked(), errno),
         })
     }
 
@@ -203,7 +232,9 @@ impl Staged {
                 }
                 other => other,
             };
-            linked.map_err(|errno| FsError::mutation("create a new file beside", asked, errno))?;
+            linked.map_err(|errno| {
+                FsError::change_in(parent.directory(), "create a new file beside", asked, errno)
+            })?;
         }
         let replaced = self.exchange(parent, expected);
         if replaced.is_err() {
@@ -224,7 +255,7 @@ impl Staged {
         };
         let failed = |errno| match errno {
             Errno::ENOENT => changed(),
-            errno => FsError::mutation("replace", asked, errno),
+            errno => FsError::change_in(directory, "replace", asked, errno),
         };
         if identity_at(directory, parent.name()).map_err(failed)? != *expected {
             return Err(changed());
@@ -248,7 +279,9 @@ impl Staged {
             Err(errno) => return Err(failed(errno)),
         }
         let out = identity_at(directory, OsStr::new(sibling));
-        if out.is_ok_and(|out| out.same_content(expected)) {
+        if out.is_ok_and(|out| {
+            out.same_content(expected) || (out.same_state(expected) && is_overlay(directory))
+        }) {
             return unlinkat(directory, sibling, UnlinkatFlags::NoRemoveDir)
                 .map_err(|errno| FsError::system("remove the old content of", asked, errno));
         }
@@ -258,7 +291,7 @@ impl Staged {
 
     /// Gives the nameless file a name.
     fn link(&self, parent: &Parent, name: &OsStr) -> Result<(), Errno> {
-        let proc = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let proc = format!("/proc/self/fd/{}", self.file.file().as_raw_fd());
         linkat(
             AT_FDCWD,
             proc.as_str(),
@@ -292,6 +325,11 @@ impl Staged {
     }
 }
 
+/// In an overlay a rename copies a file up from a lower layer, which can change its number.
+fn is_overlay(directory: BorrowedFd<'_>) -> bool {
+    fstatfs(directory).is_ok_and(|stat| stat.filesystem_type() == OVERLAYFS_SUPER_MAGIC)
+}
+
 fn identity_at(directory: BorrowedFd<'_>, name: &OsStr) -> Result<Identity, Errno> {
     fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW).map(|stat| Identity::of(&stat))
 }
@@ -316,7 +354,7 @@ pub fn is_sibling(name: &[u8]) -> bool {
 /// # Errors
 /// The directory cannot be listed.
 pub fn sweep(directory: BorrowedFd<'_>, asked: &Path) -> Result<(), FsError> {
-    for entry in crate::fs::walk::list(directory, asked)? {
+    for entry in crate::fs::list::list(directory, asked)? {
         if let Ok(name) = std::str::from_utf8(&entry.name)
             && is_sibling(&entry.name)
         {
@@ -485,7 +523,7 @@ mod tests {
         bed.file("a", "old");
         let (parent, _) = parent(&bed, "a");
         let staged = Staged::new(&parent, true).unwrap();
-        fill(&staged.file, None, &[b"new"], Path::new("a")).unwrap();
+        fill(staged.file.file(), None, &[b"new"], Path::new("a")).unwrap();
         assert_eq!(names(&bed), [PathBuf::from("a")]);
         assert_eq!(fs::read(bed.at("a")).unwrap(), b"old");
     }

@@ -50,10 +50,13 @@ impl Identity {
     /// The same file with the same content, though a rename may have touched it.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
-        Self {
-            changed: other.changed,
-            ..*self
-        } == *other
+        (self.device, self.inode) == (other.device, other.inode) && self.same_state(other)
+    }
+
+    /// The same size and time of modification, of whatever file.
+    #[must_use]
+    pub fn same_state(&self, other: &Self) -> bool {
+        (self.size, self.modified) == (other.size, other.modified)
     }
 }
 
@@ -263,7 +266,8 @@ impl Parent {
             // Another call made it just now.
             Err(Errno::EEXIST) => None,
             Err(errno) => {
-                return Err(FsError::mutation(
+                return Err(FsError::change_in(
+                    self.directory(),
                     "create the parent directory of",
                     &self.asked,
                     errno,
@@ -484,6 +488,10 @@ pub fn errno_of(error: &std::io::Error) -> Errno {
 
 /// Places that exist on nearly every machine and that a view leaves out.
 fn is_outside_view(ground: &Ground, asked: &Path) -> bool {
+    // Without a home of its own the session has no view that could hide anything.
+    if !ground.private.contains(&ground.home) {
+        return false;
+    }
     const LEFT_OUT: [&str; 9] = [
         "/home", "/root", "/run", "/var", "/mnt", "/media", "/srv", "/boot", "/sys",
     ];
@@ -498,7 +506,7 @@ fn is_outside_view(ground: &Ground, asked: &Path) -> bool {
             .any(|root| asked.starts_with(root))
 }
 
-fn readable_by_mode(stat: &FileStat) -> bool {
+pub(crate) fn readable_by_mode(stat: &FileStat) -> bool {
     let owner = stat.st_uid == nix::unistd::geteuid().as_raw();
     let group = stat.st_gid == nix::unistd::getegid().as_raw();
     let bit = if owner {

@@ -29,6 +29,17 @@ pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
     })
 }
 
+/// What the model is told beside the system's error.
+pub(crate) fn sentence(denial: &Denial) -> String {
+    match denial.remedy.as_str() {
+        "" => format!("; refused by the session's walls ({})", denial.wall),
+        remedy => format!(
+            "; refused by the session's walls ({}), the operator can allow it with {remedy}",
+            denial.wall
+        ),
+    }
+}
+
 /// A remedy is named only for an absolute place that is none of Ferrum's, no dot directory (there
 /// lie keys and what shells run), no home itself, and no part of the system.
 fn may_be_granted(path: &Path, ground: &Ground) -> bool {

@@ -55,6 +55,7 @@ pub fn run(call: &Edit, permit: Permit<Place>, bench: &Bench<'_>) -> Result<Tool
     Ok(ToolOutput {
         text: format!("applied {} edit(s) to {asked}", call.edits.len()),
         changed: vec![canonical],
+        denials: Vec::new(),
     })
 }
 
@@ -202,11 +203,11 @@ fn parts<'a>(original: &'a str, patches: &'a [Patch]) -> Vec<&'a [u8]> {
     let mut parts = Vec::with_capacity(2 * patches.len() + 1);
     let mut from = 0;
     for patch in patches {
-        parts.push(original[from..patch.range.start].as_bytes());
+        parts.push(&original.as_bytes()[from..patch.range.start]);
         parts.push(patch.new.as_bytes());
         from = patch.range.end;
     }
-    parts.push(original[from..].as_bytes());
+    parts.push(&original.as_bytes()[from..]);
     parts
 }
 

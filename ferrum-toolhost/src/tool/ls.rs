@@ -4,9 +4,9 @@
 use crate::admit::Permit;
 use crate::from_wire::Ls;
 use crate::fs::atomic::is_sibling;
+use crate::fs::list::{EntryKind, Listed, list};
 use crate::fs::name::shown_bytes;
 use crate::fs::resolve::Found;
-use crate::fs::walk::{EntryKind, Listed, list};
 use crate::tool::{Bench, LIST_BYTES_MAX, ToolError, ToolOutput, limit_note};
 use nix::fcntl::readlinkat;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,10 +20,7 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
     let mut entries = list(directory.as_fd(), found.asked()).map_err(|error| bench.failure(&error))?;
     entries.retain(|entry| !is_sibling(&entry.name));
     if entries.is_empty() {
-        return Ok(ToolOutput {
-            text: "(empty directory)".to_owned(),
-            changed: Vec::new(),
-        });
+        return Ok(ToolOutput::text("(empty directory)"));
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let mut text = String::new();
@@ -43,10 +40,7 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
         text.push_str(&line);
         text.push('\n');
     }
-    Ok(ToolOutput {
-        text,
-        changed: Vec::new(),
-    })
+    Ok(ToolOutput::text(text))
 }
 
 fn line(directory: BorrowedFd<'_>, entry: &Listed) -> String {

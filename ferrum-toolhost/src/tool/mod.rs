@@ -15,8 +15,9 @@ mod denial;
 use crate::admit::{self, Judge};
 use crate::from_wire::{PathText, Request};
 use crate::fs::FsError;
+use crate::fs::budget::Stop;
+use crate::fs::gaps::Gaps;
 use crate::fs::resolve::{self, Base, Found, Place};
-use crate::fs::walk::Stop;
 use ferrum_proto::reply::Denial;
 use policy::Refusal;
 use std::os::fd::BorrowedFd;
@@ -37,6 +38,17 @@ pub struct ToolOutput {
     pub text: String,
     /// Canonical paths of the files that were created or changed.
     pub changed: Vec<PathBuf>,
+    /// What walls kept from a `find` or `grep` that else succeeded.
+    pub denials: Vec<Denial>,
+}
+
+impl ToolOutput {
+    fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Why a tool did nothing, or not all of it.
@@ -147,9 +159,23 @@ impl Bench<'_> {
 
     /// An error of the file system as the model gets it, with the wall behind it.
     fn failure(&self, error: &FsError) -> ToolError {
-        let denials = denial::of(error, &self.judge.ground).into_iter().collect();
+        let denial = denial::of(error, &self.judge.ground);
+        let wall = denial.as_ref().map(denial::sentence).unwrap_or_default();
         ToolError::Failed {
-            text: error.to_string(),
+            text: format!("{error}{wall}"),
+            denials: denial.into_iter().collect(),
+        }
+    }
+
+    /// The result of a walk, with what walls kept from it.
+    fn walked(&self, text: String, gaps: &Gaps) -> ToolOutput {
+        let walled = gaps.walled().iter();
+        let denials = walled
+            .filter_map(|error| denial::of(error, &self.judge.ground))
+            .collect();
+        ToolOutput {
+            text,
+            changed: Vec::new(),
             denials,
         }
     }

@@ -302,7 +302,7 @@ mod editing {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let output = bed.run(edit("run.sh", &[("echo old", "echo new")])).unwrap();
         assert_eq!(output.text, "applied 1 edit(s) to run.sh");
-        assert_eq!(output.changed, [path.clone()]);
+        assert_eq!(output.changed, std::slice::from_ref(&path));
         assert_eq!(bed.text("run.sh"), "#!/bin/sh\necho new\n");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
         bed.holds(&["run.sh"]);
@@ -493,7 +493,7 @@ mod reading {
     #[test]
     fn an_unreadable_file_is_named_with_the_cause() {
         let bed = Bed::new();
-        fs::set_permissions(bed.file("locked", "x"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(bed.file("locked", "x"), fs::Permissions::from_mode(0o000)).unwrap();
         if !is_root() {
             let error = bed.run(read("locked", None, None)).unwrap_err();
             let text = "cannot open locked: Permission denied (EACCES)".to_owned();
@@ -730,7 +730,11 @@ mod searching {
     fn an_unreadable_file_is_reported_beside_the_hits() {
         let bed = Bed::new();
         bed.file("ok.txt", "needle\n");
-        fs::set_permissions(bed.file("locked.txt", "needle\n"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(
+            bed.file("locked.txt", "needle\n"),
+            fs::Permissions::from_mode(0o000),
+        )
+        .unwrap();
         if !is_root() {
             let text = bed.ok(grep_in("needle", "."));
             assert_eq!(

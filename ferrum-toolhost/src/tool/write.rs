@@ -24,5 +24,6 @@ pub fn run(call: &Write, permit: Permit<Place>, bench: &Bench<'_>) -> Result<Too
     Ok(ToolOutput {
         text,
         changed: vec![canonical],
+        denials: Vec::new(),
     })
 }

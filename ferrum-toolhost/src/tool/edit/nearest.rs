@@ -33,8 +33,11 @@ pub(super) fn help(text: &str, old: &str) -> String {
     format!("0 matches; the nearest lines are:\n{}", shown.join("\n  …\n"))
 }
 
+/// Makes lines equal that differ only in one kind of thing.
+type Fold = fn(&str) -> String;
+
 /// What may be folded away before a comparison, weakest first, and its name.
-const FOLDS: [(&str, fn(&str) -> String); 3] = [
+const FOLDS: [(&str, Fold); 3] = [
     ("white space", fold_space),
     ("quotes or dashes", fold_marks),
     ("white space and quotes or dashes", fold_both),

@@ -2,7 +2,8 @@
 //! verdict does not compile. Decides nothing itself.
 
 use crate::from_wire::CommandText;
-use crate::fs::resolve::{Found, Place};
+use crate::fs::place::Place;
+use crate::fs::resolve::Found;
 use policy::{Action, Refusal, Verdict};
 use std::path::Path;
 

@@ -8,6 +8,7 @@ pub mod gaps;
 pub mod ignored;
 pub mod list;
 pub mod name;
+pub mod place;
 pub mod resolve;
 pub mod text;
 pub mod walk;

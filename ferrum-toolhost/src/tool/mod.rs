@@ -17,7 +17,8 @@ use crate::from_wire::{PathText, Request};
 use crate::fs::FsError;
 use crate::fs::budget::Stop;
 use crate::fs::gaps::Gaps;
-use crate::fs::resolve::{self, Base, Found, Place};
+use crate::fs::place::{self, Place};
+use crate::fs::resolve::{self, Base, Found};
 use ferrum_proto::reply::Denial;
 use policy::Refusal;
 use std::os::fd::BorrowedFd;
@@ -153,7 +154,7 @@ impl Bench<'_> {
     }
 
     fn place(&self, path: &PathText) -> Result<admit::Permit<Place>, ToolError> {
-        let place = resolve::place(&self.base, path).map_err(|error| self.failure(&error))?;
+        let place = place::place(&self.base, path).map_err(|error| self.failure(&error))?;
         Ok(admit::mutate(self.judge, place)?)
     }
 

@@ -69,7 +69,11 @@ impl Bed {
     }
 
     pub(crate) fn cwd(&self) -> fs::File {
-        fs::File::open(&self.judge.ground.cwd).unwrap()
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // As a place to start from only: a wall may keep it from being listed.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
+        options.open(&self.judge.ground.cwd).unwrap()
     }
 
     pub(crate) fn run(&self, request: wire::ToolRequest) -> Result<ToolOutput, ToolError> {
@@ -798,5 +802,101 @@ mod searching {
             "{}",
             text.len()
         );
+    }
+}
+
+mod behind_landlock {
+    use super::*;
+    use landlock::{
+        ABI, Access as _, AccessFs, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
+        path_beneath_rules,
+    };
+
+    /// Runs `act` on a thread that may write `write`, read `/proc` and touch nothing else; false
+    /// where this kernel cannot hold it.
+    fn confined(write: &Path, act: impl FnOnce() + Send) -> bool {
+        let all = AccessFs::from_all(ABI::V3);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let ruleset = Ruleset::default().handle_access(all).unwrap().create().unwrap();
+                let status = ruleset
+                    .add_rules(path_beneath_rules([write], all))
+                    .and_then(|rules| {
+                        rules.add_rules(path_beneath_rules(["/proc"], AccessFs::from_read(ABI::V3)))
+                    })
+                    .unwrap()
+                    .restrict_self()
+                    .unwrap();
+                let held = status.ruleset == RulesetStatus::FullyEnforced;
+                if held {
+                    act();
+                }
+                held
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that tested nothing says so")]
+    fn confined_or_named(write: &Path, act: impl FnOnce() + Send) {
+        if !confined(write, act) {
+            let required = std::env::var_os("FERRUM_REQUIRE_WALLS").is_some_and(|value| value == "1");
+            assert!(
+                !required,
+                "landlock ABI 3 is missing and FERRUM_REQUIRE_WALLS is set"
+            );
+            eprintln!("landlock ABI 3 is missing: behaviour behind it was not tested");
+        }
+    }
+
+    #[track_caller]
+    fn denial(result: Result<ToolOutput, ToolError>) -> Denial {
+        match result.expect_err("denied") {
+            ToolError::Failed { text, mut denials } => {
+                assert!(text.contains("refused by the session's walls"), "{text}");
+                denials.pop().expect("a denial")
+            }
+            ToolError::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    #[test]
+    fn files_are_created_and_replaced_within_the_grant() {
+        let bed = Bed::new();
+        bed.file("a", "old\n");
+        confined_or_named(&bed.judge.ground.cwd, || {
+            bed.ok(write("new/er/b", "b\n"));
+            bed.ok(write("a", "new\n"));
+            bed.ok(edit("a", &[("new", "newer")]));
+            assert_eq!(bed.ok(read("a", None, None)), "newer\n");
+            assert_eq!(bed.ok(grep_in("newer", ".")), "a:1:newer");
+        });
+        bed.holds(&["a", "new"]);
+    }
+
+    #[test]
+    fn what_the_wall_refuses_is_a_certain_denial() {
+        let bed = Bed::new();
+        bed.file("closed/a", "old\n");
+        bed.file("open/b", "hit\n");
+        fs::set_permissions(bed.at("closed/a"), fs::Permissions::from_mode(0o644)).unwrap();
+        confined_or_named(&bed.at("open"), || {
+            let refused = denial(bed.run(read("closed/a", None, None)));
+            assert_eq!(
+                (refused.what.as_str(), refused.wall.as_str()),
+                ("closed/a", "landlock")
+            );
+            assert!(refused.certain);
+            denial(bed.run(ls("closed", None)));
+            let refused = denial(bed.run(write(bed.at("closed/new").to_str().unwrap(), "x")));
+            assert_eq!(refused.wall, "landlock");
+            assert_eq!(
+                fs::metadata(bed.at("closed/new")).unwrap_err().kind(),
+                std::io::ErrorKind::NotFound
+            );
+            // A directory above the grant cannot be listed; the grant below is named outright.
+            assert_eq!(bed.ok(grep_in("hit", "open")), "open/b:1:hit");
+        });
+        assert_eq!(bed.text("closed/a"), "old\n");
     }
 }

@@ -7,7 +7,7 @@
 //! tagged caches are left out unless the caller names them.
 
 use crate::admit::{self, Judge, Permit};
-use crate::fs::atomic::is_sibling;
+use crate::fs::atomic::SIBLING;
 use crate::fs::budget::Budget;
 use crate::fs::gaps::Gaps;
 use crate::fs::ignored::{IGNORE_FILES, Rules};
@@ -260,7 +260,7 @@ impl Iterator for Walk<'_> {
             }
             relative.extend_from_slice(&entry.name);
             let is_directory = entry.kind == EntryKind::Directory;
-            if is_sibling(&entry.name) || self.is_ignored(&relative, is_directory) {
+            if entry.name == SIBLING.as_bytes() || self.is_ignored(&relative, is_directory) {
                 continue;
             }
             if !is_directory {

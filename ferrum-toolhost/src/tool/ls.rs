@@ -3,7 +3,7 @@
 
 use crate::admit::Permit;
 use crate::from_wire::Ls;
-use crate::fs::atomic::is_sibling;
+use crate::fs::atomic::SIBLING;
 use crate::fs::list::{EntryKind, Listed, list};
 use crate::fs::name::shown_bytes;
 use crate::fs::resolve::Found;
@@ -18,7 +18,7 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
     let found = permit.subject();
     let directory = found.open_directory().map_err(|error| bench.failure(&error))?;
     let mut entries = list(directory.as_fd(), found.asked()).map_err(|error| bench.failure(&error))?;
-    entries.retain(|entry| !is_sibling(&entry.name));
+    entries.retain(|entry| entry.name != SIBLING.as_bytes());
     if entries.is_empty() {
         return Ok(ToolOutput::text("(empty directory)"));
     }

@@ -72,6 +72,7 @@ fn a_newcomer_in_the_last_instant_is_put_back() {
     };
     assert_ne!(expected, Identity::of(&old.stat));
     let error = staged.replace(&parent, &expected).unwrap_err();
+    staged.discard(&parent);
     assert_eq!(error, FsError::Changed { path: "race".into() });
     assert_eq!(fs::read(bed.at("race")).unwrap(), b"newcomer\n");
     assert_eq!(names(&bed), [PathBuf::from("race")]);
@@ -104,27 +105,60 @@ fn a_leftover_of_a_dead_writer_goes_and_one_in_use_stays() {
     let bed = Bed::new();
     bed.file("a", "old");
     let (parent, judged) = parent(&bed, "a");
-    let sibling = sibling_name(OsStr::new("a"));
-    assert!(is_sibling(sibling.as_bytes()) && !is_sibling(b".ferrum-new-x"));
-
-    bed.file(&sibling, "dead");
+    bed.file(SIBLING, "dead");
     let old = Old::open(&parent, judged).unwrap();
     commit(&parent, old.as_ref(), &[b"n", b"ew"]).unwrap();
     assert_eq!(fs::read(bed.at("a")).unwrap(), b"new");
     assert_eq!(names(&bed), [PathBuf::from("a")]);
 
-    bed.file(&sibling, "dead");
-    sweep(parent.directory(), Path::new(".")).unwrap();
+    bed.file(SIBLING, "dead");
+    assert_eq!(sweep(parent.directory()), Ok(true));
     assert_eq!(names(&bed), [PathBuf::from("a")]);
 
-    let live = fs::File::open(bed.file(&sibling, "live")).unwrap();
+    let live = fs::File::open(bed.file(SIBLING, "live")).unwrap();
     let _lock = Flock::lock(live, FlockArg::LockExclusive).unwrap();
     let old = Old::open(&parent, judged).unwrap();
     let error = commit(&parent, old.as_ref(), &[b"mine"]).unwrap_err();
     assert!(error.to_string().contains("another session"), "{error}");
-    sweep(parent.directory(), Path::new(".")).unwrap();
-    assert_eq!(fs::read(bed.at(&sibling)).unwrap(), b"live");
+    assert_eq!(sweep(parent.directory()), Ok(false));
+    assert_eq!(fs::read(bed.at(SIBLING)).unwrap(), b"live");
     assert_eq!(fs::read(bed.at("a")).unwrap(), b"new");
+}
+
+#[test]
+fn file_systems_without_nameless_files_are_served_too() {
+    let bed = Bed::new();
+    let (at, judged) = parent(&bed, "a");
+    let staged = Staged::with_name(&at, Mode::from_bits_truncate(0o600)).unwrap();
+    fill(staged.file.file(), None, &[b"first"], Path::new("a")).unwrap();
+    assert_eq!(names(&bed), [PathBuf::from(SIBLING)]);
+    staged.create(&at).unwrap();
+    assert_eq!(judged, Target::Absent);
+
+    let (at, judged) = parent(&bed, "a");
+    let old = Old::open(&at, judged).unwrap().unwrap();
+    let staged = Staged::with_name(&at, Mode::from_bits_truncate(0o600)).unwrap();
+    fill(staged.file.file(), Some(&old), &[b"second"], Path::new("a")).unwrap();
+    staged.replace(&at, &Identity::of(&old.stat)).unwrap();
+    assert_eq!(fs::read(bed.at("a")).unwrap(), b"second");
+    assert_eq!(names(&bed), [PathBuf::from("a")]);
+
+    let staged = Staged::with_name(&at, Mode::from_bits_truncate(0o600)).unwrap();
+    assert!(staged.create(&at).is_err());
+    staged.discard(&at);
+    assert_eq!(names(&bed), [PathBuf::from("a")]);
+}
+
+#[test]
+fn the_sibling_name_itself_cannot_be_written() {
+    let bed = Bed::new();
+    let (parent, judged) = parent(&bed, SIBLING);
+    assert!(
+        Old::open(&parent, judged)
+            .unwrap_err()
+            .to_string()
+            .contains("reserved")
+    );
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
         text.push_str(&line);
         text.push('\n');
     }
+    text.truncate(text.trim_end_matches('\n').len());
     Ok(ToolOutput::text(text))
 }
 

@@ -15,7 +15,10 @@ use crate::fs::place::{Parent, sync_directory};
 use crate::fs::resolve::{Identity, errno_of, kind_name, kind_of};
 use crate::sys::xattr;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::fcntl::{
+    AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, OpenHow, RenameFlags, ResolveFlag, openat, openat2, renameat,
+    renameat2,
+};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat};
 use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, fstatfs};
 use nix::unistd::{AccessFlags, Gid, Uid, UnlinkatFlags, access, faccessat, fchown, linkat, unlinkat};
@@ -343,6 +346,18 @@ fn take_sibling<T>(parent: &Parent, take: impl Fn() -> Result<T, Errno>) -> Resu
         asked,
         "another session is writing in this directory; try again",
     ))
+}
+
+/// The same as [`sweep`] for the directory at a canonical path.
+///
+/// # Errors
+/// The directory cannot be opened without following links, or the leftover cannot be removed.
+pub fn sweep_at(directory: &Path) -> Result<bool, Errno> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let how = OpenHow::new()
+        .flags(flags)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    sweep(openat2(AT_FDCWD, directory, how)?.as_fd())
 }
 
 /// Removes what a dead writer left in one directory; false where a live one is at work. For the

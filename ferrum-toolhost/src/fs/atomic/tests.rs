@@ -112,7 +112,7 @@ fn a_leftover_of_a_dead_writer_goes_and_one_in_use_stays() {
     assert_eq!(names(&bed), [PathBuf::from("a")]);
 
     bed.file(SIBLING, "dead");
-    assert_eq!(sweep(parent.directory()), Ok(true));
+    assert_eq!(sweep_at(&bed.judge.ground.cwd), Ok(true));
     assert_eq!(names(&bed), [PathBuf::from("a")]);
 
     let live = fs::File::open(bed.file(SIBLING, "live")).unwrap();

@@ -149,13 +149,21 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     fn readable(&self, path: &PathText) -> Result<admit::Permit<Found>, ToolError> {
-        let found = resolve::existing(&self.base, path).map_err(|error| self.failure(&error))?;
+        let found = resolve::existing(&self.base, path).map_err(|error| self.unresolved(&error, false))?;
         Ok(admit::read(self.judge, found)?)
     }
 
     fn place(&self, path: &PathText) -> Result<admit::Permit<Place>, ToolError> {
-        let place = place::place(&self.base, path).map_err(|error| self.failure(&error))?;
+        let place = place::place(&self.base, path).map_err(|error| self.unresolved(&error, true))?;
         Ok(admit::mutate(self.judge, place)?)
+    }
+
+    /// A path that did not resolve: policy's own word where it has one, else the error.
+    fn unresolved(&self, error: &FsError, mutation: bool) -> ToolError {
+        match admit::unresolved(self.judge, error.path(), mutation) {
+            Err(refusal) => ToolError::Refused(refusal),
+            Ok(()) => self.failure(error),
+        }
     }
 
     /// An error of the file system as the model gets it, with the wall behind it.

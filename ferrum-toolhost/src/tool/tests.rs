@@ -260,6 +260,30 @@ mod writing {
     }
 
     #[test]
+    fn what_lies_outside_the_roots_is_refused_by_policy() {
+        let bed = Bed::new();
+        fs::create_dir(bed.at("sub")).unwrap();
+        symlink("../outside", bed.at("out")).unwrap();
+        fs::write(bed.all.path().join("outside/a"), "theirs").unwrap();
+        fs::hard_link(bed.all.path().join("outside/a"), bed.at("a")).unwrap();
+        // The last two lead to nothing, and policy still has a word about their text.
+        for path in [
+            "out/new.txt",
+            "sub/../../outside/x",
+            "a",
+            "/proc/self/comm",
+            "out/no/../x",
+            "../outside/l/x",
+        ] {
+            let refused = bed.run(write(path, "mine")).expect_err("refused");
+            assert!(matches!(refused, ToolError::Refused(_)), "{path}: {refused:?}");
+        }
+        let outside: Vec<_> = fs::read_dir(bed.all.path().join("outside")).unwrap().collect();
+        assert_eq!(outside.len(), 1);
+        assert_eq!(bed.text("a"), "theirs");
+    }
+
+    #[test]
     fn a_file_that_may_not_be_written_stays() {
         let bed = Bed::new();
         let path = bed.file("a", "old");

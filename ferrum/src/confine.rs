@@ -175,6 +175,7 @@ mod tests {
 
     /// Confining is for life, so it is done in a process of its own: this test program again.
     #[test]
+    #[expect(clippy::print_stderr, reason = "a skip must be seen")]
     #[expect(clippy::disallowed_methods, reason = "starts the test program itself")]
     fn a_confined_front_writes_only_its_own_places_and_starts_nothing() {
         let dir = tempfile::tempdir().expect("temporary directory");
@@ -203,6 +204,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stdout, reason = "what the parent reads")]
     fn child() {
         let Some(dir) = std::env::var_os(CHILD).map(PathBuf::from) else {
             return;

@@ -278,9 +278,7 @@ mod tests {
         assert_eq!((table.tier, table.ceiling), (Tier::High, Tier::Medium));
         assert_eq!(settings("[safety]\nceiling = \"high\"").safety.tier, Tier::High);
         assert_eq!(settings("safety.ceiling = \"low\"").safety.tier, Tier::Medium);
-        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"")
-            .err()
-            .expect("below the ceiling");
+        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"").expect_err("below the ceiling");
         assert_eq!((error.line, error.column), (2, 8));
     }
 

@@ -212,7 +212,7 @@ impl Drop for OpenCall<'_> {
 enum Look {
     Nothing,
     Progress(String),
-    Done(Result<ToolResult, Cause>),
+    Done(Box<Result<ToolResult, Cause>>),
 }
 
 impl State {
@@ -228,11 +228,11 @@ impl State {
             // Judged when the reply came.
             let text = String::from_utf8_lossy(&call.text).into_owned();
             self.open.remove(&id);
-            return Look::Done(Ok(ToolResult { reply, text }));
+            return Look::Done(Box::new(Ok(ToolResult { reply, text })));
         }
         if let Some(cause) = self.fault.clone() {
             self.open.remove(&id);
-            return Look::Done(Err(cause));
+            return Look::Done(Box::new(Err(cause)));
         }
         Look::Nothing
     }

@@ -159,6 +159,7 @@ impl Cause {
     pub(crate) fn with_end_of(self, launcher: &Launcher) -> Self {
         match (self, launcher.ended()) {
             (Self::Launcher(why), Some(how)) => Self::Launcher(format!("{why} ({how})")),
+            (Self::NoLauncher(why), Some(how)) => Self::NoLauncher(format!("{why} ({how})")),
             (cause, _) => cause,
         }
     }

@@ -99,8 +99,8 @@ fn as_text(findings: &[Finding], front: &Confinement, notices: &[String]) -> Str
     text
 }
 
-fn mark(good: bool) -> &'static str {
-    if good { "[ok]     " } else { "[missing]" }
+fn mark(in_force: bool) -> &'static str {
+    if in_force { "[ok] " } else { "[off]" }
 }
 
 fn tier_text(text: &mut String, tier: Tier, granted: &Granted, ready: &Ready) -> std::fmt::Result {

@@ -1,0 +1,3 @@
+//! The way to the confined tool host.
+
+pub mod client;

@@ -1,0 +1,3 @@
+//! The ways to run.
+
+pub mod print;

@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_block_of_a_newer_format_survives() {
-        let text = r#"{"role":"user","content":[{"type":"hologram","depth":3}]}"#;
+        let text = r#"{"role":"user","content":[{"depth":3,"type":"hologram"}]}"#;
         let message: Message = serde_json::from_str(text).unwrap();
         assert!(matches!(message.content[0], ContentBlock::Other(_)));
         assert_eq!(serde_json::to_string(&message).unwrap(), text);

@@ -438,4 +438,4 @@ fn add(total: &mut Usage, one: &Usage) {
 
 #[cfg(test)]
 #[path = "turn_tests.rs"]
-mod tests;
+pub(crate) mod tests;

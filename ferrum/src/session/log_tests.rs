@@ -121,7 +121,7 @@ fn both_sides_of_the_record_limit() {
     block_on(log.durable()).unwrap();
     drop(log);
     let mut bytes = fs::read(&path).unwrap();
-    bytes.splice(0..0, [b'y'; RECORD_BYTES_MAX + 1].into_iter().chain([b'\n']));
+    bytes.splice(0..0, vec![b'y'; RECORD_BYTES_MAX + 1].into_iter().chain([b'\n']));
     fs::write(&path, bytes).unwrap();
     let loaded = load(&path).unwrap();
     assert_eq!(loaded.records.len(), 1);
@@ -199,15 +199,29 @@ fn two_writers_keep_each_others_records() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_loses_nothing() {
-    let mut writer = Writer {
+fn a_full_disk_is_an_error_that_stays() {
+    let file = OpenOptions::new()
+        .read(true)
+        .append(true)
+        .open("/dev/full")
+        .unwrap();
+    let writer = Writer {
         path: "/dev/full".into(),
-        file: OpenOptions::new().append(true).open("/dev/full").unwrap(),
+        file,
     };
-    let error = writer
-        .file
-        .write_all(b"x")
-        .map_err(|e| io_error(&writer.path, "write", &e))
-        .unwrap_err();
-    assert!(error.to_string().contains("No space left"), "{error}");
+    let (to_writer, jobs) = mpsc::channel();
+    let writer = Some(std::thread::spawn(move || writer.serve(&jobs)));
+    let log = Log {
+        path: "/dev/full".into(),
+        to_writer,
+        writer,
+    };
+    for _ in 0..2 {
+        log.append(said("x")).unwrap();
+        let error = block_on(log.durable()).unwrap_err().to_string();
+        assert!(
+            error.contains("cannot write") && error.contains("No space left"),
+            "{error}"
+        );
+    }
 }

@@ -163,3 +163,6 @@ fn media_type(response: &Response) -> String {
     let (media, _) = header.split_once(';').unwrap_or((header, ""));
     media.trim().to_ascii_lowercase()
 }
+
+#[cfg(test)]
+mod tests;

@@ -177,8 +177,10 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         }
         let has_calls = message.tool_uses().next().is_some();
         let has_text = !message.visible_text().trim().is_empty();
+        if !has_text && !has_calls {
+            self.view.notice("the model gave an answer without text");
+        }
         if message.content.is_empty() {
-            self.view.notice("the model gave an empty answer");
             return Ok(false);
         }
         self.push(message)?;

@@ -205,7 +205,7 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         .enable_all()
         .build()
         .unwrap();
-    let mut provider = Provider::Fake(Fake::playing(script));
+    let mut provider = Provider::scripted(Fake::playing(script));
     let mut conversation = Conversation {
         messages: vec![Message::text(Role::User, "go")],
         epoch: 0,

@@ -6,7 +6,7 @@ use crate::agent::message::{Message, Role, Usage, close_pairs};
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{CallResult, Conversation, End, Turn, TurnError};
 use crate::host::client::ToolHost;
-use crate::provider::{Event, Provider, ProviderError, ProviderSettings};
+use crate::provider::{Event, Provider, ProviderError};
 use crate::session::log::{self, Log, LogError};
 use crate::session::{record, select};
 use crate::tools::catalog;
@@ -17,14 +17,18 @@ use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// What a session that broke off left open when it is taken up again.
 const LOST_RESULT: &str = "no result: the session was interrupted; whether the call had an effect is unknown";
 
+/// Least time between two progress lines: stderr may be a log file.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
 /// Everything that one run needs besides the host.
 pub struct Plan {
-    pub settings: ProviderSettings,
+    pub provider: Provider,
     pub prompt: String,
     /// `--session NAME`: taken up again, or made.
     pub session: Option<String>,
@@ -65,7 +69,7 @@ impl Exit {
             Self::Answered => 0,
             Self::Stopped(_)
             | Self::Failed(PrintError::Turn(TurnError::Provider(ProviderError::Overflow(_)))) => 3,
-            Self::Failed(PrintError::Name(_) | PrintError::Provider(ProviderError::Config(_))) => 2,
+            Self::Failed(PrintError::Name(_)) => 2,
             Self::Failed(_) => 1,
             Self::Cancelled => 130,
             Self::Terminated => 143,
@@ -76,8 +80,6 @@ impl Exit {
 /// What a run cannot go on from.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
-    #[error(transparent)]
-    Provider(ProviderError),
     #[error(transparent)]
     Name(select::NameError),
     #[error(transparent)]
@@ -123,18 +125,22 @@ async fn turn<H: ToolHost>(
     let granted = host.granted();
     let tools = catalog::exposed(&granted.tools);
     let redactor = Redactor::new(plan.secrets);
-    let mut view = Printer { output, failed: None };
+    let mut view = Printer {
+        output,
+        failed: None,
+        last_progress: None,
+    };
     let directory = select::directory(&plan.data);
     let path = match &plan.session {
         Some(name) => select::named(&directory, name).map_err(PrintError::Name)?,
         None => select::fresh(&directory),
     };
     let mut conversation = Conversation::default();
-    conversation.messages.push(prompt(&plan.settings, granted));
+    conversation.messages.push(prompt(&plan.provider, granted));
     let has_header = take_up(&path, &mut conversation, &mut view).map_err(PrintError::Session)?;
     conversation.messages.push(Message::text(Role::User, plan.prompt));
-    let header = header(&plan.settings, granted, plan.title);
-    let mut provider = Provider::new(plan.settings).map_err(PrintError::Provider)?;
+    let header = header(&plan.provider, granted, plan.title);
+    let mut provider = plan.provider;
     let open_log = |ready: &Ready| open(&path, has_header, &header, granted, ready);
     let mut log = None;
     let mut turn = Turn {
@@ -189,12 +195,12 @@ async fn until_signal<H: ToolHost, V: View>(turn: &mut Turn<'_, H, V>) -> Result
     })
 }
 
-fn prompt(settings: &ProviderSettings, granted: &Granted) -> Message {
+fn prompt(provider: &Provider, granted: &Granted) -> Message {
     let runtime = Runtime {
         version: env!("CARGO_PKG_VERSION"),
-        provider: &settings.name,
-        model: &settings.model,
-        thinking: settings.thinking.name(),
+        provider: &provider.name,
+        model: &provider.model,
+        thinking: provider.thinking.name(),
         granted,
     };
     Message::text(Role::System, system_prompt(&runtime))
@@ -218,15 +224,15 @@ fn take_up(path: &Path, conversation: &mut Conversation, view: &mut Printer<'_>)
     Ok(has_header)
 }
 
-fn header(settings: &ProviderSettings, granted: &Granted, title: Option<String>) -> Map<String, Value> {
+fn header(provider: &Provider, granted: &Granted, title: Option<String>) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| {
         fields.insert(name.to_owned(), value);
     };
     set("mode", json!("print"));
-    set("provider", json!(settings.name));
-    set("model", json!(settings.model));
-    set("thinking", json!(settings.thinking.name()));
+    set("provider", json!(provider.name));
+    set("model", json!(provider.model));
+    set("thinking", json!(provider.thinking.name()));
     set("color_mode", json!("auto"));
     set("diff_mode", json!("unified"));
     set("safety", json!(granted.tier.name()));
@@ -273,6 +279,7 @@ fn open(
 struct Printer<'a> {
     output: Output<'a>,
     failed: Option<io::Error>,
+    last_progress: Option<Instant>,
 }
 
 impl Printer<'_> {
@@ -307,6 +314,7 @@ impl View for Printer<'_> {
     }
 
     fn tool_call(&mut self, name: &str, input: &Value) {
+        self.last_progress = Some(Instant::now());
         self.tell(&render::tool_call(name, input));
     }
 
@@ -315,6 +323,13 @@ impl View for Printer<'_> {
     }
 
     fn progress(&mut self, text: &str) {
+        if self
+            .last_progress
+            .is_some_and(|last| last.elapsed() < PROGRESS_EVERY)
+        {
+            return;
+        }
+        self.last_progress = Some(Instant::now());
         self.tell(&format!("  … {}\n", sanitise(text).trim()));
     }
 

@@ -110,7 +110,7 @@ pub struct Request<'a> {
     pub tools: &'a [&'static Tool],
     /// False for the last answer of a turn: the tools are shown, but may not be called.
     pub may_call: bool,
-    /// A system remark for this request alone.
+    /// A remark of the loop for this request alone.
     pub nudge: Option<&'a str>,
     /// Nobody sees text before it is complete, so a failed attempt may be tried again.
     pub buffered: bool,
@@ -143,20 +143,48 @@ pub struct Completion {
 }
 
 /// A configured provider, ready for requests.
-pub enum Provider {
+pub struct Provider {
+    pub name: String,
+    pub model: String,
+    pub thinking: Thinking,
+    adapter: Adapter,
+}
+
+enum Adapter {
     Fake(fake::Fake),
     ChatCompletions(Box<chat_completions::ChatCompletions>),
 }
 
 impl Provider {
+    /// Sets the provider up without sending anything: this can run beside the host's start.
+    ///
     /// # Errors
     /// [`ProviderError::Config`] when the settings cannot work.
     pub fn new(settings: ProviderSettings) -> Result<Self, ProviderError> {
-        match settings.kind {
-            ProviderKind::Fake => Ok(Self::Fake(fake::Fake::from_environment()?)),
-            ProviderKind::ChatCompletions => Ok(Self::ChatCompletions(Box::new(
-                chat_completions::ChatCompletions::new(settings)?,
-            ))),
+        let (name, model, thinking) = (settings.name.clone(), settings.model.clone(), settings.thinking);
+        let adapter = match settings.kind {
+            ProviderKind::Fake => Adapter::Fake(fake::Fake::from_environment()?),
+            ProviderKind::ChatCompletions => {
+                Adapter::ChatCompletions(Box::new(chat_completions::ChatCompletions::new(settings)?))
+            }
+        };
+        Ok(Self {
+            name,
+            model,
+            thinking,
+            adapter,
+        })
+    }
+
+    /// A provider that plays a script.
+    #[must_use]
+    pub fn scripted(fake: fake::Fake) -> Self {
+        let name = || "fake".to_owned();
+        Self {
+            name: name(),
+            model: name(),
+            thinking: Thinking::Off,
+            adapter: Adapter::Fake(fake),
         }
     }
 
@@ -169,9 +197,9 @@ impl Provider {
         request: Request<'_>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> Result<Completion, ProviderError> {
-        match self {
-            Self::Fake(fake) => fake.complete(request),
-            Self::ChatCompletions(chat) => chat.complete(request, on_event).await,
+        match &mut self.adapter {
+            Adapter::Fake(fake) => fake.complete(request),
+            Adapter::ChatCompletions(chat) => chat.complete(request, on_event).await,
         }
     }
 }

@@ -49,7 +49,9 @@ impl Body {
         let mut body = Vec::with_capacity(self.bytes.len() + self.tail.len() + 8 * 1024);
         body.extend_from_slice(&self.bytes);
         if let Some(nudge) = request.nudge {
-            push(&mut body, &json!({"role": "system", "content": nudge}));
+            // Many chat templates refuse a system message that is not the first.
+            let remark = format!("Remark by Ferrum, not by the user: {nudge}");
+            push(&mut body, &json!({"role": "user", "content": remark}));
         }
         body.push(b']');
         let mut rest = String::new();
@@ -419,7 +421,10 @@ mod tests {
                 ..request(&messages)
             },
         );
-        assert_eq!(nudged["messages"][1]["content"], "enough");
+        assert_eq!(
+            nudged["messages"][1]["content"],
+            "Remark by Ferrum, not by the user: enough"
+        );
         assert_eq!(
             render(&mut body, &request(&messages))["messages"]
                 .as_array()

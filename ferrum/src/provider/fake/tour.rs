@@ -152,24 +152,17 @@ fn names(shown: &[Shown<'_>]) -> (String, String) {
     (format!("{stem}.txt"), format!("{stem}.sh"))
 }
 
-/// Reads the first likely file that the listing names, and searches beside it.
+/// Reads the first likely text file that the listings name, and searches beside it.
 fn look(shown: &[Shown<'_>]) -> Vec<(&'static str, Value)> {
     let listed = shown
         .iter()
-        .find(|result| result.name == "find" && !result.is_error)
-        .map_or("", |r| r.text);
+        .filter(|result| !result.is_error)
+        .flat_map(|result| result.text.lines());
     let files: Vec<&str> = listed
-        .lines()
-        .map(str::trim)
-        .filter(|line| is_file_name(line))
+        .map(|line| line.trim().trim_start_matches("./"))
+        .filter(|line| is_text(line))
         .collect();
-    let wanted = [
-        "README.md",
-        "Cargo.toml",
-        "package.json",
-        "pyproject.toml",
-        "Makefile",
-    ];
+    let wanted = ["README.md", "Cargo.toml", "package.json", "pyproject.toml"];
     let file = wanted
         .iter()
         .find(|name| files.contains(*name))
@@ -182,8 +175,11 @@ fn look(shown: &[Shown<'_>]) -> Vec<(&'static str, Value)> {
     }
 }
 
-fn is_file_name(line: &str) -> bool {
-    line.contains('.') && !line.contains(' ') && !line.ends_with('/') && !line.starts_with('(')
+fn is_text(name: &str) -> bool {
+    let endings = [
+        ".md", ".toml", ".txt", ".rs", ".py", ".js", ".ts", ".json", ".go", ".c", ".h", ".java", ".sh",
+    ];
+    !name.contains(' ') && endings.iter().any(|ending| name.ends_with(ending))
 }
 
 fn summary(shown: &[Shown<'_>], program: &str) -> String {

@@ -21,6 +21,10 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use std::pin::pin;
 
+/// One result as stored and sent, in bytes. Tools give about 110 KiB; six times this, as JSON might
+/// escape it, still fits a session record.
+const RESULT_BYTES_MAX: usize = 2 << 20;
+
 /// Read-only calls that run at once.
 const PARALLEL_MAX: usize = 8;
 
@@ -150,24 +154,15 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         };
         let view = &mut *self.view;
         let mut on_event = |event: Event<'_>| view.event(event);
-        let mut answer = pin!(self.provider.complete(request, &mut on_event));
+        let asking = self.provider.complete(request, &mut on_event);
         if self.log.is_some() {
-            return Ok(answer.await?);
+            return Ok(asking.await?);
         }
-        let mut opening = pin!(open(self.host, self.open_log, self.conversation.messages.last()));
-        let mut early = None;
-        let log = loop {
-            tokio::select! {
-                biased;
-                done = &mut answer, if early.is_none() => early = Some(done),
-                log = &mut opening => break log?,
-            }
-        };
+        let opening = open(self.host, self.open_log, self.conversation.messages.last());
+        let (answer, (log, ready)) = beside(asking, opening).await?;
         *self.log = Some(log);
-        match early {
-            Some(done) => Ok(done?),
-            None => Ok(answer.await?),
-        }
+        self.view.ready(self.host.granted(), &ready);
+        Ok(answer?)
     }
 
     /// Stores and shows the answer; returns whether it holds tool calls.
@@ -303,7 +298,7 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         mut result: CallResult,
         guard: &mut Guard,
     ) -> Result<(), TurnError> {
-        result.text = self.redactor.apply(result.text);
+        result.text = cut(self.redactor.apply(result.text));
         self.refused += u32::from(result.refused);
         guard.call(format!("{} {}", call.name, call.input), result.is_error);
         self.view.tool_result(&call.name, &result);
@@ -362,13 +357,39 @@ impl Planned {
     }
 }
 
-async fn open(host: &impl ToolHost, open_log: OpenLog<'_>, user: Option<&Message>) -> Result<Log, TurnError> {
+/// Waits for the answer and for the session. The request is on its way first; a session that
+/// cannot be had ends the wait at once, an answer that failed does not: the session keeps the
+/// prompt.
+async fn beside<A, B>(
+    asking: impl Future<Output = A>,
+    opening: impl Future<Output = Result<B, TurnError>>,
+) -> Result<(A, B), TurnError> {
+    let (mut asking, mut opening) = (pin!(asking), pin!(opening));
+    let mut early = None;
+    let opened = loop {
+        tokio::select! {
+            biased;
+            answer = &mut asking, if early.is_none() => early = Some(answer),
+            opened = &mut opening => break opened?,
+        }
+    };
+    match early {
+        Some(answer) => Ok((answer, opened)),
+        None => Ok((asking.await, opened)),
+    }
+}
+
+async fn open(
+    host: &impl ToolHost,
+    open_log: OpenLog<'_>,
+    user: Option<&Message>,
+) -> Result<(Log, Ready), TurnError> {
     let ready = host.ready().await?;
     let log = open_log(&ready)?;
     if let Some(user) = user.filter(|message| message.role == Role::User) {
         log.append(record::message(user))?;
     }
-    Ok(log)
+    Ok((log, ready))
 }
 
 async fn execute(
@@ -426,6 +447,16 @@ async fn look_back(log: Option<&Log>, call: &Call) -> CallResult {
         },
         Err(error) => CallResult::error(error.to_string()),
     }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > RESULT_BYTES_MAX {
+        let end = text.floor_char_boundary(RESULT_BYTES_MAX);
+        let left_out = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("\n[result cut: {left_out} bytes left out]"));
+    }
+    text
 }
 
 fn add(total: &mut Usage, one: &Usage) {

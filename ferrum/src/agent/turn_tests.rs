@@ -135,6 +135,9 @@ impl View for Seen {
         false
     }
     fn event(&mut self, _: Event<'_>) {}
+    fn ready(&mut self, _: &Granted, ready: &Ready) {
+        assert_eq!(ready.isolation, Isolation::Full);
+    }
     fn assistant(&mut self, message: &Message) {
         self.0.push(format!("says {}", message.visible_text()));
     }

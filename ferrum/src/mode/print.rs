@@ -300,6 +300,13 @@ impl View for Printer<'_> {
         }
     }
 
+    fn ready(&mut self, granted: &Granted, ready: &Ready) {
+        self.tell(&render::ready(granted, ready));
+        for notice in granted.notices.iter().chain(&ready.notices) {
+            self.notice(notice);
+        }
+    }
+
     fn assistant(&mut self, message: &Message) {
         let mut text = without_thinking(&message.visible_text());
         if self.output.answers_terminal {

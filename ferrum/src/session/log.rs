@@ -62,29 +62,25 @@ enum Job {
 }
 
 impl Log {
-    /// Opens the file, making it and its directory where they do not exist, and repairs a torn
-    /// last record. New files have mode 0600.
+    /// Opens the file, making it and its directory where they do not exist. New files have mode
+    /// 0600. A torn last record is repaired by the writer, before anything is appended; nothing
+    /// here waits for the disk, because the first request to the model is being sent meanwhile.
     ///
     /// # Errors
     /// [`LogError`] for links, devices, pipes, directories, files with a second name, and what
     /// the system refuses.
     pub fn open(path: &Path) -> Result<Self, LogError> {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        make_directory(directory)?;
+        make_directory(path.parent().unwrap_or(Path::new(".")))?;
         let existed = path.symlink_metadata().is_ok();
         let file = open_checked(path, true)?;
-        let mut writer = Writer {
+        let (to_writer, jobs) = mpsc::channel();
+        let writer = Writer {
             path: path.to_owned(),
             file,
         };
-        writer.locked(|writer| writer.repair())?;
-        if !existed {
-            sync_directory(directory)?;
-        }
-        let (to_writer, jobs) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("session".into())
-            .spawn(move || writer.serve(&jobs))
+            .spawn(move || writer.serve(existed, &jobs))
             .map_err(|e| io_error(path, "start the writer", &e))?;
         Ok(Self {
             path: path.to_owned(),
@@ -142,8 +138,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn serve(mut self, jobs: &mpsc::Receiver<Job>) {
-        let mut failed: Option<LogError> = None;
+    fn serve(mut self, existed: bool, jobs: &mpsc::Receiver<Job>) {
+        let mut failed = self.begin(existed).err();
         while let Ok(first) = jobs.recv() {
             let mut lines = Vec::new();
             let mut waiting = Vec::new();
@@ -161,6 +157,14 @@ impl Writer {
                 let _ = done.send(failed.clone().map_or(Ok(()), Err));
             }
         }
+    }
+
+    /// Makes a new file's name durable; repairs an old one.
+    fn begin(&mut self, existed: bool) -> Result<(), LogError> {
+        if existed {
+            return self.locked(Self::repair);
+        }
+        sync_directory(self.path.parent().unwrap_or(Path::new(".")))
     }
 
     fn locked<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {

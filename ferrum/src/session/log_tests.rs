@@ -167,13 +167,15 @@ fn odd_files_are_refused_at_once_and_left_alone() {
     fs::remove_dir(&path).unwrap();
 
     fs::write(&path, "precious").unwrap();
+    let log = Log::open(&path).unwrap();
+    log.append(said("x")).unwrap();
     assert!(
-        Log::open(&path)
-            .err()
-            .unwrap()
+        block_on(log.durable())
+            .unwrap_err()
             .to_string()
             .contains("not a session file")
     );
+    drop(log);
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
 }
@@ -210,7 +212,7 @@ fn a_full_disk_is_an_error_that_stays() {
         file,
     };
     let (to_writer, jobs) = mpsc::channel();
-    let writer = Some(std::thread::spawn(move || writer.serve(&jobs)));
+    let writer = Some(std::thread::spawn(move || writer.serve(true, &jobs)));
     let log = Log {
         path: "/dev/full".into(),
         to_writer,

@@ -199,10 +199,7 @@ fn clip(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let end = (0..=most)
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
+    let end = text.floor_char_boundary(most);
     format!(
         "{}\n[record cut: {} bytes left out]",
         &text[..end],

@@ -6,6 +6,7 @@ pub mod terminal_text;
 use crate::agent::message::Message;
 use crate::agent::turn::CallResult;
 use crate::provider::Event;
+use ferrum_proto::seal::{Granted, Ready};
 use serde_json::Value;
 
 /// Where a turn's happenings go. Nothing here can change the turn.
@@ -14,6 +15,8 @@ pub trait View {
     fn streams(&self) -> bool;
     /// Something about the answer that is coming.
     fn event(&mut self, event: Event<'_>);
+    /// Policy and walls in force, once.
+    fn ready(&mut self, granted: &Granted, ready: &Ready);
     /// A whole answer with text in it; its record is durable.
     fn assistant(&mut self, message: &Message);
     /// A call that is about to run.

@@ -2,6 +2,7 @@
 
 use super::terminal_text::sanitise;
 use crate::agent::turn::CallResult;
+use ferrum_proto::seal::{Granted, Ready};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -9,6 +10,19 @@ use std::fmt::Write as _;
 const LINES_MAX: usize = 12;
 /// Characters of one line.
 const LINE_CHARS_MAX: usize = 160;
+
+/// The policy and the walls in force, in one line.
+#[must_use]
+pub fn ready(granted: &Granted, ready: &Ready) -> String {
+    format!(
+        "ferrum: safety {}, isolation {} (required {}), network {}, shell {}\n",
+        granted.tier.name(),
+        ready.isolation.name(),
+        granted.require.name(),
+        ready.network.name(),
+        ready.shell.name(),
+    )
+}
 
 /// A call, its main argument first.
 #[must_use]

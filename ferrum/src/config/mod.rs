@@ -20,7 +20,7 @@ pub use error::ConfigError;
 pub use provider::{ProviderChoice, is_loopback};
 pub use settings::{
     Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Safety, Settings,
-    Thinking, Tools,
+    THINKING, Tools,
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 

@@ -4,7 +4,7 @@ use super::Config;
 use super::error::ConfigError;
 use super::settings::{ProviderEntry, ProviderKind};
 use crate::cli::ModelArgs;
-use crate::config::Thinking;
+use crate::provider::Thinking;
 use secrecy::SecretString;
 
 /// The model that answers this session. Has no `Debug`: it holds the key.

@@ -5,7 +5,8 @@
 //! a closed socket is a [`Fault`] for every open call, and the host is given up.
 
 use super::control::{News, Opened};
-use super::fault::{Cause, Fault};
+use super::fault::Cause;
+pub use super::fault::Fault;
 use ferrum_proto::frame::{FrameReader, encode};
 use ferrum_proto::limits::{
     FROM_HOST_FRAME_BYTES_MAX, HELLO_MS_MAX, PENDING_CALLS_MAX, PROGRESS_BYTES_MAX, SEAL_MS_MAX,

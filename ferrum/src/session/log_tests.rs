@@ -1,4 +1,5 @@
 //! Torn tails, odd files, two writers.
+#![expect(clippy::disallowed_methods, reason = "tests put files in place")]
 
 use super::*;
 use crate::agent::message::{Message, Role};

@@ -208,6 +208,7 @@ fn clip(text: &str, most: usize) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files in place")]
 mod tests {
     use super::*;
 

@@ -97,6 +97,7 @@ fn named(name: &str) -> Option<Vec<Message>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests put files in place")]
 mod tests {
     use super::*;
 

@@ -13,6 +13,14 @@ pub struct Judge {
     pub ground: policy::Ground,
 }
 
+impl Judge {
+    /// The shell mode in force: `auto` rests on full isolation.
+    #[must_use]
+    pub fn shell(&self) -> policy::ShellMode {
+        crate::report::shell(self.grant.shell(), self.ground.isolation)
+    }
+}
+
 /// Something that policy has allowed, exactly as it was judged.
 #[derive(Debug)]
 pub struct Permit<T> {

@@ -15,7 +15,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::{Network, Refusal, Tier};
 use std::fmt::Write;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,7 +24,6 @@ pub struct Commands {
     runner: Runner,
     judge: Arc<Judge>,
     guard: Arc<Mutex<Guard>>,
-    cwd: PathBuf,
     network: Network,
     isolation: Isolation,
     containment: Containment,
@@ -43,7 +41,6 @@ impl Commands {
         runner: Runner,
         judge: Arc<Judge>,
         guard: Arc<Mutex<Guard>>,
-        cwd: &Path,
         network: Network,
         containment: Containment,
     ) -> Self {
@@ -52,7 +49,6 @@ impl Commands {
             runner,
             judge,
             guard,
-            cwd: cwd.to_path_buf(),
             network,
             isolation,
             containment,
@@ -75,6 +71,9 @@ impl Commands {
             Ok(permit) => permit,
             Err(refusal) => return self.refused(&refusal, job.arrived),
         };
+        if let Some(refusal) = self.unreadable_to_bash(&permit) {
+            return self.refused(&refusal, job.arrived);
+        }
         let admit_us = micros(job.arrived);
         let mut progress = Progress {
             id: job.id,
@@ -100,6 +99,18 @@ impl Commands {
                 run_us: 0,
             },
         )
+    }
+
+    /// The second opinion on syntax: the text policy's parser accepts some texts that bash reads
+    /// otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
+    fn unreadable_to_bash(&mut self, permit: &Permit<CommandText>) -> Option<Refusal> {
+        if self.judge.shell() == policy::ShellMode::Auto && self.judge.grant.tier() == Tier::Medium {
+            return None;
+        }
+        let (line, complaint) = self.runner.syntax(permit.subject().as_str())?;
+        let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {complaint}"), "");
+        (refusal.line, refusal.column) = (line, 1);
+        Some(refusal)
     }
 
     fn bash(
@@ -272,12 +283,6 @@ impl Commands {
         text.truncate(text.trim_end_matches('\n').len());
         text.push('\n');
         text
-    }
-
-    /// The working directory as commands see it.
-    #[must_use]
-    pub fn cwd(&self) -> &Path {
-        &self.cwd
     }
 }
 

@@ -470,7 +470,7 @@ impl Start {
             .keys()
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
-        Session::new(self, built, runner, cwd, cwd_path, walls, network, names)
+        Session::new(self, built, runner, cwd, walls, network, names)
     }
 
     /// The working directory as commands get it: under the name that the user wrote, if it leads there.

@@ -189,7 +189,6 @@ impl Session {
         built: Built,
         runner: Runner,
         cwd: OwnedFd,
-        cwd_path: PathBuf,
         walls: Walls,
         network: Network,
         environment: Vec<String>,
@@ -249,7 +248,6 @@ impl Session {
             runner,
             Arc::clone(&judge),
             Arc::clone(&guard),
-            &cwd_path,
             network,
             containment,
         );

@@ -4,15 +4,17 @@ use super::cgroup::{CommandCgroup, SessionCgroup};
 use super::output::Capture;
 use super::processes::{self, Swept};
 use crate::sys::process::{CommandPlan, Ended, STAGE_STEPS, Waited, kill, spawn_command, wait_any};
-use ferrum_proto::reply::{CommandEnd, Residual};
+use ferrum_proto::reply::CommandEnd;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::{pipe2, read};
 use std::ffi::{CStr, CString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,11 +144,13 @@ impl Runner {
             environment: &self.environment,
             cwd: self.cwd.as_raw_fd(),
             landlock: self.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
-            null: self.null.as_raw_fd(),
+            input: self.null.as_raw_fd(),
             limits: &limits,
             reach: self.reach,
         };
-        let started = shared.start(command, cgroup.as_ref())?;
+        let text = CString::new(command).map_err(|_| "the command holds a NUL character".to_owned())?;
+        let argv = [c"bash", c"--noprofile", c"--norc", c"-c", text.as_c_str()];
+        let started = shared.start(&argv, cgroup.as_ref())?;
         let mut pipes = [
             Pipe {
                 read: Some(started.stdout),
@@ -184,8 +188,9 @@ impl Runner {
                 || cgroup.as_ref().is_some_and(CommandCgroup::is_populated),
             ),
         };
-        let output_incomplete = watch.drain()
-            || (swept.count > 0 && end == CommandEnd::Exited && swept.residual != Some(Residual::None));
+        // A process that was ended while it still held a pipe had more to say.
+        let cut_off = swept.count > 0 && watch.pipes.iter().any(|p| p.read.is_some());
+        let output_incomplete = watch.drain() || cut_off;
         let joined_cgroup = cgroup.is_some();
         let peak_memory = cgroup
             .as_ref()
@@ -209,6 +214,69 @@ impl Runner {
     }
 }
 
+/// How long bash may take to read a text, in milliseconds; it needs about one.
+const SYNTAX_MS_MAX: u64 = 2_000;
+
+impl Runner {
+    /// Lets bash read a text without running it (`bash -n`, empty environment, the same walls).
+    /// Returns line and complaint where it cannot, or where it warns of an open here-document.
+    pub fn syntax(&mut self, text: &str) -> Option<(u32, String)> {
+        let complaint = self.read_by_bash(text).unwrap_or_else(Some)?;
+        let first = complaint.lines().next().unwrap_or_default();
+        // `bash: line 3: what`
+        let rest = first.strip_prefix("bash: ").unwrap_or(first);
+        let (line, what) = match rest.strip_prefix("line ").and_then(|r| r.split_once(": ")) {
+            Some((line, what)) => (line.parse().unwrap_or(1), what),
+            None => (1, rest),
+        };
+        Some((line, what.chars().filter(|c| !c.is_control()).take(200).collect()))
+    }
+
+    /// `Ok(None)`: readable. `Ok(Some)` and `Err`: not, or not known.
+    fn read_by_bash(&mut self, text: &str) -> Result<Option<String>, String> {
+        let failed = |e: io::Error| format!("bash -n: {e}");
+        let memory = memfd_create("command", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(e.into()))?;
+        let mut file = File::from(memory);
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.rewind())
+            .map_err(failed)?;
+        let limits = limits(1);
+        let shared = Shared {
+            bash: &self.bash,
+            environment: &[],
+            cwd: self.cwd.as_raw_fd(),
+            landlock: self.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            input: file.as_raw_fd(),
+            limits: &limits,
+            reach: self.reach,
+        };
+        let started = shared.start(&[c"bash", c"--noprofile", c"--norc", c"-n"], None)?;
+        let cancel = Cancel::new().map_err(|e| failed(e.into()))?;
+        let mut pipes = [started.stdout, started.stderr].map(|fd| Pipe {
+            read: Some(fd),
+            capture: Capture::new(PathBuf::from("/dev/null")),
+        });
+        let mut budget = 0;
+        let mut watch = Watching {
+            pid: started.pid,
+            pipes: &mut pipes,
+            signals: &self.signals,
+            cancel: &cancel,
+            budget: &mut budget,
+            deadline: Instant::now() + Duration::from_millis(SYNTAX_MS_MAX),
+            progress: &mut |_| {},
+        };
+        let (_, main) = watch.until_ended();
+        if main.is_none() {
+            let _ = kill(-started.pid, libc::SIGKILL);
+        }
+        watch.drain();
+        let complaint = pipes[1].capture.text();
+        let readable = main.is_some_and(|m| m.status == 0) && !complaint.contains("here-document");
+        Ok((!readable).then_some(complaint))
+    }
+}
+
 /// Limits that need no controller.
 fn limits(file: u64) -> Vec<(libc::__rlimit_resource_t, u64)> {
     let mut limits = vec![(libc::RLIMIT_CORE, 0)];
@@ -224,7 +292,7 @@ struct Shared<'a> {
     environment: &'a [CString],
     cwd: i32,
     landlock: i32,
-    null: i32,
+    input: i32,
     limits: &'a [(libc::__rlimit_resource_t, u64)],
     reach: Reach,
 }
@@ -236,9 +304,7 @@ struct Started {
 }
 
 impl Shared<'_> {
-    fn start(&self, command: &str, cgroup: Option<&CommandCgroup<'_>>) -> Result<Started, String> {
-        let text = CString::new(command).map_err(|_| "the command holds a NUL character".to_owned())?;
-        let argv = [c"bash", c"--noprofile", c"--norc", c"-c", text.as_c_str()];
+    fn start(&self, argv: &[&CStr], cgroup: Option<&CommandCgroup<'_>>) -> Result<Started, String> {
         let argv: Vec<_> = argv
             .iter()
             .map(|a| a.as_ptr())
@@ -257,7 +323,7 @@ impl Shared<'_> {
             program: self.bash,
             argv: &argv,
             envp: &envp,
-            stdin: self.null,
+            stdin: self.input,
             stdout: stdout_end.as_raw_fd(),
             stderr: stderr_end.as_raw_fd(),
             failure: failure_end.as_raw_fd(),

@@ -233,6 +233,7 @@ pub fn close_pairs(messages: Vec<Message>, note: &str) -> Vec<Message> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn call(id: &str) -> ContentBlock {
         ContentBlock::ToolUse {
@@ -289,6 +290,37 @@ mod tests {
         let stray = Message::tool_result("z", "old".into(), false);
         let fixed = close_pairs(vec![stray.clone(), Message::text(Role::User, "go"), stray], "n");
         assert_eq!(fixed, vec![Message::text(Role::User, "go")]);
+    }
+
+    proptest! {
+        /// Whatever a crash, a cut or a damaged line left of a session: what is sent is a sequence
+        /// that every provider accepts.
+        #[test]
+        fn any_history_closes_its_pairs(kinds in proptest::collection::vec((0u8..4, 0usize..4), 0..30)) {
+            const IDS: [&str; 4] = ["a", "b", "c", "d"];
+            let messages = kinds.into_iter().map(|(kind, n)| match kind {
+                0 => Message::text(Role::User, "u"),
+                1 => Message::text(Role::Assistant, "a"),
+                2 => assistant(&IDS[..n]),
+                _ => Message::tool_result(IDS[n], "r".into(), false),
+            });
+            let fixed = close_pairs(messages.collect(), "lost");
+            let mut open: Vec<String> = Vec::new();
+            for message in &fixed {
+                if message.role == Role::Tool {
+                    for id in message.result_ids() {
+                        let at = open.iter().position(|o| o == id);
+                        prop_assert!(at.is_some(), "a result without a call");
+                        open.remove(at.unwrap());
+                    }
+                } else {
+                    prop_assert!(open.is_empty(), "a call without a result");
+                    open.extend(message.tool_uses().map(|call| call.id.to_owned()));
+                }
+            }
+            prop_assert!(open.is_empty());
+            prop_assert_eq!(close_pairs(fixed.clone(), "lost"), fixed);
+        }
     }
 
     #[test]

@@ -4,26 +4,20 @@
 //! to the session. Each await is a point where the turn may be dropped (the operator interrupts);
 //! what was recorded by then, completed by [`Turn::interrupted`], is a valid conversation.
 
+use super::call::{CallResult, Planned, cut, execute};
 use super::guard::{Advice, Guard};
-use super::message::{Message, Role, ToolUse, Usage, open_calls};
+use super::message::{Message, Role, Usage, open_calls};
 use super::redact::Redactor;
 use crate::host::client::{Fault, ToolHost};
 use crate::provider::{Completion, Event, Finish, Provider, ProviderError, Request};
 use crate::session::log::{Log, LogError};
 use crate::session::record;
-use crate::tools::args::{self, Call};
-use crate::tools::catalog::{self, Tool};
-use crate::tools::history;
+use crate::tools::catalog::Tool;
 use crate::ui::View;
-use ferrum_proto::reply::{Denial, Outcome};
 use ferrum_proto::seal::Ready;
 use futures_util::future::join_all;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::pin::pin;
-
-/// One result as stored and sent, in bytes. Tools give about 110 KiB; six times this, as JSON might
-/// escape it, still fits a session record.
-const RESULT_BYTES_MAX: usize = 2 << 20;
 
 /// Read-only calls that run at once.
 const PARALLEL_MAX: usize = 8;
@@ -59,25 +53,6 @@ pub enum TurnError {
     /// The walls are not to be had.
     #[error(transparent)]
     Host(#[from] Fault),
-}
-
-/// What a finished tool call says to model, record and operator.
-pub struct CallResult {
-    pub text: String,
-    pub is_error: bool,
-    pub refused: bool,
-    pub denials: Vec<Denial>,
-}
-
-impl CallResult {
-    fn error(text: String) -> Self {
-        Self {
-            text,
-            is_error: true,
-            refused: false,
-            denials: Vec::new(),
-        }
-    }
 }
 
 /// Opens the session's file once the walls are known: its header names them.
@@ -221,7 +196,10 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         let Some(message) = self.conversation.messages.last() else {
             return Ok(());
         };
-        let calls: Vec<Planned> = message.tool_uses().map(|call| self.plan(call)).collect();
+        let calls: Vec<Planned> = message
+            .tool_uses()
+            .map(|call| Planned::new(call, self.tools))
+            .collect();
         let mut rest = calls.as_slice();
         while let Some(first) = rest.first() {
             let run = rest
@@ -244,38 +222,6 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
             }
         }
         Ok(())
-    }
-
-    /// What is to be done for one call. Everything that cannot be run becomes a sentence for the
-    /// model.
-    fn plan(&self, call: ToolUse<'_>) -> Planned {
-        let exposed = || {
-            self.tools
-                .iter()
-                .map(|tool| tool.name)
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        let step = if catalog::find(call.name).is_none() {
-            let name: String = call.name.chars().filter(|c| !c.is_control()).take(80).collect();
-            Err(format!("tool {name:?} does not exist; there are: {}", exposed()))
-        } else if !self.tools.iter().any(|tool| tool.name == call.name) {
-            let name = call.name;
-            Err(format!(
-                "tool {name:?} is not available under the current policy; there are: {}",
-                exposed()
-            ))
-        } else if let Some(why) = call.invalid {
-            Err(format!("{}: {why}. Nothing was run.", call.name))
-        } else {
-            args::from_value(call.name, call.input.clone()).map_err(|e| format!("{e}. Nothing was run."))
-        };
-        Planned {
-            id: call.id.to_owned(),
-            name: call.name.to_owned(),
-            input: call.input.clone(),
-            step,
-        }
     }
 
     /// One call that may run beside others, without progress.
@@ -339,24 +285,6 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
     }
 }
 
-/// One call with what is to be done for it.
-struct Planned {
-    id: String,
-    name: String,
-    input: Value,
-    /// The checked call, or the sentence that answers it.
-    step: Result<Call, String>,
-}
-
-impl Planned {
-    fn is_read_only(&self) -> bool {
-        match &self.step {
-            Ok(Call::Host(request)) => request.is_read_only(),
-            Ok(Call::HistorySearch { .. } | Call::HistoryRead { .. }) | Err(_) => true,
-        }
-    }
-}
-
 /// Waits for the answer and for the session. The request is on its way first; a session that
 /// cannot be had ends the wait at once, an answer that failed does not: the session keeps the
 /// prompt.
@@ -390,73 +318,6 @@ async fn open(
         log.append(record::message(user))?;
     }
     Ok((log, ready))
-}
-
-async fn execute(
-    host: &impl ToolHost,
-    log: Option<&Log>,
-    call: &Planned,
-    progress: &mut dyn FnMut(&str),
-) -> CallResult {
-    let request = match &call.step {
-        Err(sentence) => return CallResult::error(sentence.clone()),
-        Ok(Call::Host(request)) => request,
-        Ok(history) => return look_back(log, history).await,
-    };
-    match host.call(request.clone(), progress).await {
-        Ok(result) => {
-            let refused = matches!(result.reply.outcome, Outcome::Refused(_));
-            let is_error = !matches!(result.reply.outcome, Outcome::Done);
-            CallResult {
-                text: result.text,
-                is_error,
-                refused,
-                denials: result.reply.denials,
-            }
-        }
-        Err(fault) => CallResult::error(format!(
-            "the tool host failed during {}: {fault}. The effect of this call is unknown: look before you repeat it.",
-            request.tool()
-        )),
-    }
-}
-
-async fn look_back(log: Option<&Log>, call: &Call) -> CallResult {
-    let Some(log) = log else {
-        return CallResult::error("this session has no records".to_owned());
-    };
-    if let Err(error) = log.durable().await {
-        return CallResult::error(error.to_string());
-    }
-    let answer = match call {
-        Call::HistorySearch {
-            query,
-            literal,
-            ignore_case,
-            limit,
-        } => history::search(log.path(), query, *literal, *ignore_case, *limit),
-        Call::HistoryRead { offset, limit } => history::read(log.path(), *offset, *limit),
-        Call::Host(request) => return CallResult::error(format!("{} is not a history tool", request.tool())),
-    };
-    match answer {
-        Ok(text) => CallResult {
-            text,
-            is_error: false,
-            refused: false,
-            denials: Vec::new(),
-        },
-        Err(error) => CallResult::error(error.to_string()),
-    }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > RESULT_BYTES_MAX {
-        let end = text.floor_char_boundary(RESULT_BYTES_MAX);
-        let left_out = text.len() - end;
-        text.truncate(end);
-        text.push_str(&format!("\n[result cut: {left_out} bytes left out]"));
-    }
-    text
 }
 
 fn add(total: &mut Usage, one: &Usage) {

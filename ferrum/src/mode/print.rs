@@ -1,10 +1,11 @@
 //! Print mode: one prompt, one turn. Each complete assistant message goes to stdout, everything
 //! else to stderr.
 
+use crate::agent::call::CallResult;
 use crate::agent::context::{Runtime, system_prompt};
 use crate::agent::message::{Message, Role, Usage, close_pairs};
 use crate::agent::redact::Redactor;
-use crate::agent::turn::{CallResult, Conversation, End, Turn, TurnError};
+use crate::agent::turn::{Conversation, End, Turn, TurnError};
 use crate::host::client::ToolHost;
 use crate::provider::{Event, Provider, ProviderError};
 use crate::session::log::{self, Log, LogError};

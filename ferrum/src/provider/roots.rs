@@ -32,3 +32,11 @@ pub fn load() -> RootCertStore {
     store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     store
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_are_always_roots() {
+        assert!(super::load().len() > 50);
+    }
+}

@@ -3,8 +3,8 @@
 pub mod render;
 pub mod terminal_text;
 
+use crate::agent::call::CallResult;
 use crate::agent::message::Message;
-use crate::agent::turn::CallResult;
 use crate::provider::Event;
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Tool calls and results as the operator reads them on stderr: short, and cleaned.
 
 use super::terminal_text::sanitise;
-use crate::agent::turn::CallResult;
+use crate::agent::call::CallResult;
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -49,6 +49,13 @@ impl Answer {
         if data.trim_ascii().is_empty() {
             return Ok(Step::More);
         }
+        if let Some(text) = chunk::plain_text(data) {
+            grow(&mut self.text, &text, "text")?;
+            if let Some(show) = show.filter(|_| !text.is_empty()) {
+                show(Event::Text(&text));
+            }
+            return Ok(Step::More);
+        }
         let chunk = chunk::parse(data).map_err(|error| {
             let text = one_line(&String::from_utf8_lossy(&data[..data.len().min(200)]));
             ProviderError::Malformed(format!("{text:?} is not a chunk ({error})"))
@@ -160,7 +167,7 @@ fn check_error(chunk: &Chunk) -> Result<(), ProviderError> {
     if let Some(error) = chunk.error.as_ref().filter(|e| !e.is_null()) {
         return Err(from_object(error));
     }
-    if chunk.object.as_ref().is_some_and(|object| object.0 == "error") {
+    if chunk.object.0 {
         return Err(from_object(
             &json!({"message": chunk.message, "code": chunk.code}),
         ));

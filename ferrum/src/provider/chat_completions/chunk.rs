@@ -4,6 +4,7 @@ use crate::agent::message::{Usage, UsageSource};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 
 /// A stream chunk, or a whole answer that was not streamed.
@@ -15,7 +16,7 @@ pub(super) struct Chunk {
     /// An error after status 200.
     pub(super) error: Option<Value>,
     /// `"error"` on vLLM's errors.
-    pub(super) object: Option<Text>,
+    pub(super) object: IsError,
     /// The text of such an error.
     pub(super) message: Option<Value>,
     pub(super) code: Option<Value>,
@@ -79,6 +80,17 @@ impl Delta {
                 .filter(|t| !t.0.is_empty())
                 .map(|t| (name, t.0.as_str()))
         })
+    }
+}
+
+/// Whether a field says `"error"`. It is in every chunk, so its text is not kept.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IsError(pub(super) bool);
+
+impl<'de> Deserialize<'de> for IsError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = Option::<Cow<'de, str>>::deserialize(deserializer)?;
+        Ok(Self(word.is_some_and(|word| word == "error")))
     }
 }
 
@@ -178,13 +190,74 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
     })
 }
 
+/// The text of a chunk that holds nothing else: nineteen of twenty chunks of a long answer. It is
+/// read without building anything; whatever is unusual is left to [`parse`].
+pub(super) fn plain_text(json: &[u8]) -> Option<Cow<'_, str>> {
+    let chunk: Plain<'_> = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
+    let [choice] = chunk.choices;
+    let (delta, index) = (choice.delta, choice.index.unwrap_or(0));
+    let other = chunk
+        .usage
+        .or(chunk.error)
+        .or(choice.finish_reason)
+        .or(choice.message)
+        .or(choice.usage);
+    let other = other
+        .or(delta.tool_calls)
+        .or(delta.function_call)
+        .or(delta.refusal);
+    let other = other
+        .or(delta.reasoning_content)
+        .or(delta.reasoning)
+        .or(delta.reasoning_text);
+    (other.is_none() && index == 0 && chunk.object != "error").then_some(delta.content)
+}
+
+/// Fields that are only looked at for being there hold nothing: `null` counts as absent.
+#[derive(Deserialize)]
+struct Plain<'a> {
+    #[serde(borrow)]
+    choices: [PlainChoice<'a>; 1],
+    #[serde(borrow, default)]
+    object: Cow<'a, str>,
+    usage: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct PlainChoice<'a> {
+    #[serde(borrow)]
+    delta: PlainDelta<'a>,
+    index: Option<u64>,
+    finish_reason: Option<IgnoredAny>,
+    message: Option<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct PlainDelta<'a> {
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+    tool_calls: Option<IgnoredAny>,
+    function_call: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    reasoning_content: Option<IgnoredAny>,
+    reasoning: Option<IgnoredAny>,
+    reasoning_text: Option<IgnoredAny>,
+}
+
 /// Parses one chunk.
 ///
 /// # Errors
 /// The parser's own, also after the one repair that is sound: half of a UTF-16 pair in an escape
 /// (a server cut a character between two chunks) becomes U+FFFD.
 pub(super) fn parse(json: &[u8]) -> Result<Chunk, serde_json::Error> {
-    serde_json::from_slice(json).or_else(|error| match without_lone_surrogates(json) {
+    // One check of the whole is cheaper than one for each string in it.
+    let parsed = match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
+    };
+    parsed.or_else(|error| match without_lone_surrogates(json) {
         Some(repaired) => serde_json::from_slice(&repaired),
         None => Err(error),
     })
@@ -238,6 +311,32 @@ mod tests {
         let text = &choices[0].delta.as_ref().unwrap().content.as_ref().unwrap().0;
         assert_eq!(text, "a\u{fffd}b\u{1f600}\\ud83d");
         assert!(parse(b"error: engine died").is_err());
+    }
+
+    #[test]
+    fn only_chunks_of_text_alone_are_plain() {
+        let plain = |delta: &str, more: &str| {
+            let json =
+                format!(r#"{{"object":"x","choices":[{{"index":0,"delta":{delta}{more}}}],"usage":null}}"#);
+            plain_text(json.as_bytes()).map(Cow::into_owned)
+        };
+        assert_eq!(
+            plain(r#"{"content":"a\n☃","tool_calls":null}"#, ""),
+            Some("a\n☃".into())
+        );
+        assert_eq!(
+            plain(r#"{"content":"a"}"#, r#","finish_reason":null"#),
+            Some("a".into())
+        );
+        assert_eq!(plain(r#"{"content":"a"}"#, r#","finish_reason":"stop""#), None);
+        assert_eq!(plain(r#"{"content":null}"#, ""), None);
+        assert_eq!(plain(r#"{"content":"a","reasoning":"b"}"#, ""), None);
+        assert_eq!(plain(r#"{"content":"a","tool_calls":[]}"#, ""), None);
+        assert_eq!(
+            plain_text(br#"{"choices":[{"delta":{"content":"a"}}],"error":{}}"#),
+            None
+        );
+        assert_eq!(plain_text(br#"{"choices":[],"usage":{}}"#), None);
     }
 
     #[test]

@@ -310,7 +310,7 @@ pub fn prctl(option: libc::c_int, a: u64, b: u64) -> io::Result<i32> {
 /// Marks every descriptor from `first` on as close-on-exec, or closes it.
 pub fn close_from(first: u32) {
     // SAFETY: takes integers; descriptors above `first` are owned by nobody at this point.
-    unsafe { libc::syscall(libc::SYS_close_range, sources.len(), libc::c_uint::MAX, 0u32) };
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0u32) };
 }
 
 /// Takes an inherited descriptor by number, if it is open.

@@ -8,7 +8,7 @@ use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
 use super::payload;
 use super::place::{Place, Target, normal};
-use super::script::{Command, Kind, Node, Redirect, RedirectKind, Word};
+use super::script::{Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
@@ -97,9 +97,11 @@ impl Rules for Hard<'_> {
 impl Hard<'_> {
     fn words(&mut self, words: &[Word], node: &Node, place: &Place, depth: usize) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
-        let Some(text) = first.literal() else {
-            return Ok(());
-        };
+        // Expansions may be empty: `$x sudo` and `sudo$x` are judged as `sudo`.
+        let text = literal_part(first);
+        if text.is_empty() && first.is_dynamic() && depth <= PAYLOAD_DEPTH_MAX {
+            return self.words(&words[1..], node, place, depth + 1);
+        }
         let name = base_name(&text);
         if depth > PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
@@ -246,6 +248,16 @@ impl Hard<'_> {
         }
         Ok(())
     }
+}
+
+/// The literal text of a word, expansions left out.
+fn literal_part(word: &Word) -> String {
+    let literal = word.pieces.iter().filter_map(|piece| match piece {
+        Piece::Literal { text, .. } => Some(text.as_str()),
+        Piece::Home => Some("~"),
+        _ => None,
+    });
+    literal.collect()
 }
 
 /// True for a body that runs `name` in a pipeline or in the background.

@@ -6,12 +6,12 @@
 use super::argv::{self, Valued};
 use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
-use super::payload;
 use super::place::{Place, Target, normal};
 use super::script::{Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
+use super::{git, payload};
 use crate::{Ground, protect};
 use std::path::Path;
 
@@ -74,13 +74,7 @@ impl Rules for Hard<'_> {
         if redirect.kind != RedirectKind::Output {
             return Ok(());
         }
-        let write = Write {
-            word: redirect.target.clone(),
-            recursive: false,
-            destroys: false,
-            by_option: false,
-        };
-        self.write(&write, place)
+        self.write(&Write::of(redirect.target.clone()), place)
     }
 
     fn command(&mut self, command: &Command, node: &Node, place: &Place) -> Check {
@@ -117,6 +111,13 @@ impl Hard<'_> {
             self.write(&write, place)?;
         }
         self.payloads(name, words, node, place)?;
+        if name == "git"
+            && let Ok(call) = git::read(words)
+        {
+            for word in git::written(&call) {
+                self.write(&Write::of(word), place)?;
+            }
+        }
         if name == "find" {
             for inner in wrapper::find_commands(words) {
                 self.removal_in_find(inner, words, place)?;
@@ -237,7 +238,8 @@ impl Hard<'_> {
         let root = Path::new("/");
         let holds_home = self.ground.home.starts_with(&path) && path != root;
         let own = self.ground.writable.contains(&path) && path != self.ground.home;
-        let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home;
+        let is_home = path.parent() == Some(Path::new("/home"));
+        let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home || is_home;
         if path == root || broad && !own {
             return Err(Deny::new(
                 "catastrophic",

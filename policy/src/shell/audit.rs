@@ -42,7 +42,7 @@ pub(super) fn audit(root: Node<'_>, text: &str) -> Check {
     audit.gap(text.len(), "\n", &(text.len()..text.len()))
 }
 
-/// Refuses a carriage return that stands outside quotes, comments excepted from nothing.
+/// Refuses a carriage return that stands outside quotes, in comments too.
 pub(super) fn check_carriage_returns(root: Node<'_>, text: &str) -> Check {
     if !text.contains('\r') {
         return Ok(());

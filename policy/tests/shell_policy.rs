@@ -180,6 +180,16 @@ fn both_sides_of_the_limits() {
         code(Tier::Low, ShellMode::Static, &"nice ".repeat(40)),
         "limit-wrappers"
     );
+    // The deepest tree, inside the deepest nest of payloads: recursion fits a thread's stack.
+    let mut nested = "ls\n".to_owned();
+    for (level, depth) in [9, 11, 14, 18, 25, 35, 57, 118].into_iter().enumerate() {
+        nested = format!(
+            "{}bash <<'E{level}'\n{nested}E{level}\n{}",
+            "{ ".repeat(depth),
+            "}\n".repeat(depth)
+        );
+    }
+    assert_eq!(code(Tier::Low, ShellMode::Static, &nested), "");
     for hostile in [
         "<<E0 ".repeat(2000),
         "a|".repeat(30_000),

@@ -157,7 +157,7 @@ impl Hard<'_> {
                 deny.span = inner.span.clone();
                 deny
             };
-            let script = match super::read(&inner.text) {
+            let script = match super::read(&inner.text, place.depth + 1) {
                 Ok(script) => script,
                 Err(deny) if self.strict && inner.exact => return Err(at(deny)),
                 Err(_) => continue,

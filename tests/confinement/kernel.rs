@@ -21,7 +21,7 @@ pub(super) const TABLE: &[Escape] = &[
     bash("gain privileges by a program", Says, "grep -q 'NoNewPrivs:.0' /proc/self/status && echo won-$((6*7))"),
     bash("run a program that sets the user", Says, "cp /bin/bash probe-b; chown 1 probe-b; chmod 4755 probe-b; [ \"$(./probe-b -pc 'echo $EUID')\" = 1 ] && echo won-$((6*7))").as_root(),
     bash("become another user", Says, "setpriv --reuid 1 --clear-groups true && echo won-$((6*7))").as_root(),
-    bash("enter the first process's namespaces", Says, "nsenter -t 1 -p -i -u true && echo won-$((6*7))").as_root(),
+    bash("enter the first process's namespaces", Says, "nsenter -t 1 -p -i -u true && echo won-$((6*7))").as_root().if_it_can(),
     bash("make a user namespace", Says, "unshare -U true && echo won-$((6*7))").if_it_can(),
     bash("make namespaces as uid 0", Says, "unshare -m -p -n true && echo won-$((6*7))").as_root(),
     bash("make a user namespace by clone", Says, r#"python3 -c '

@@ -16,7 +16,7 @@ work() {
 work
 git push -q origin HEAD:refs/heads/pushed
 git fetch origin
-timeout 5 git fetch ssh://host.invalid/x
+timeout 5 git fetch ssh://127.0.0.1:1/x
 echo url=https://host.invalid | timeout 5 git credential fill
 git submodule update
 for checkout in sub vendor/nested ../tree; do

@@ -5,7 +5,9 @@ use crate::place;
 use crate::run::{Output, Run};
 use crate::who::Who;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// One scene. Its directory is removed with it.
 pub struct Scene {
@@ -17,26 +19,26 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Builds the scene as `who` (see `scene.sh`).
+    /// A fresh copy of the user's template (see `scene.sh`).
     ///
     /// # Panics
     /// When it cannot be built: git and bash are needed.
     #[must_use]
     pub fn new(who: &Who) -> Self {
+        let template = template(who);
         let dir = place::scratch();
         let base = dir.path().canonicalize().expect("the scene's directory");
-        let secret = format!("leak-{}", unique());
         std::os::unix::fs::chown(&base, Some(who.uid), Some(who.gid)).expect("the scene belongs to its user");
-        let scene = Self {
+        let copy = "cp -a \"$1/.\" . && sed -i \"s|$1|$PWD|g\" home/work/tree/.git home/work/tree/sub/.git \
+                    home/work/repo/.git/config home/work/repo/.git/worktrees/tree/gitdir home/work/repo/.gitmodules";
+        let built = Run::new(who, "/bin/bash", &base).args(["-c", copy, "copy", &template.1]).output();
+        assert_eq!(built.status, Some(0), "scene could not be copied: {}", built.all());
+        Self {
             who: who.clone(),
-            secret,
+            secret: template.0,
             base,
             _dir: dir,
-        };
-        let script = include_str!("scene.sh");
-        let built = Run::new(who, "/bin/bash", &scene.base).args(["-c", script, "scene", &scene.secret]).output();
-        assert_eq!(built.status, Some(0), "scene could not be built: {}", built.all());
-        scene
+        }
     }
 
     #[must_use]
@@ -147,6 +149,24 @@ impl Scene {
     pub fn protected(&self) -> Tree {
         Tree::protected(&self.base, &self.root())
     }
+}
+
+/// The secret and the directory of the user's template, built once and left to the machine's
+/// scratch place: tests end without a last word.
+fn template(who: &Who) -> (String, String) {
+    static TEMPLATES: Mutex<BTreeMap<u32, (String, String)>> = Mutex::new(BTreeMap::new());
+    let mut templates = TEMPLATES.lock().expect("no test panics while it builds a template");
+    if let Some(known) = templates.get(&who.uid) {
+        return known.clone();
+    }
+    let base = place::scratch().keep().canonicalize().expect("the template's directory");
+    std::os::unix::fs::chown(&base, Some(who.uid), Some(who.gid)).expect("the template belongs to its user");
+    let secret = format!("leak-{}", unique());
+    let built = Run::new(who, "/bin/bash", &base).args(["-c", include_str!("scene.sh"), "scene", &secret]).output();
+    assert_eq!(built.status, Some(0), "scene could not be built: {}", built.all());
+    let template = (secret, base.display().to_string());
+    templates.insert(who.uid, template.clone());
+    template
 }
 
 /// The answer of `ferrum tool --json`.

@@ -23,7 +23,8 @@ use ferrum_tests::processes::Victim;
 use ferrum_tests::run::{Output, Run};
 use ferrum_tests::scene::{Scene, ToolRun};
 use ferrum_tests::who::{Who, everyone};
-use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How it is seen from outside that an escape succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,18 +254,35 @@ impl World {
 /// Runs a table for every user; all failures are reported together.
 #[track_caller]
 pub(crate) fn refuse_all(world: World, table: &[Escape]) {
-    let mut failures = String::new();
-    for who in everyone() {
-        for escape in table.iter().filter(|escape| escape.is_for(&who)) {
-            if world != World::Whole && escape.by_mounts {
-                continue;
-            }
-            if let Err(report) = refuse(world, &who, escape) {
-                let _ = writeln!(failures, "* {} (as {}): {report}", escape.name, who.name);
-            }
+    let users = everyone();
+    let rows: Vec<(&Who, &Escape)> = users
+        .iter()
+        .flat_map(|who| table.iter().map(move |escape| (who, escape)))
+        .filter(|(who, escape)| escape.is_for(who) && (world == World::Whole || !escape.by_mounts))
+        .collect();
+    let failures: Vec<String> = at_once(&rows, |(who, escape)| {
+        let report = refuse(world, who, escape).err()?;
+        Some(format!("* {} (as {}): {report}", escape.name, who.name))
+    });
+    assert!(failures.is_empty(), "escapes that were not held:\n{}", failures.join("\n"));
+}
+
+/// Each row stands on a scene of its own and mostly waits for processes, so a few go side by side.
+pub(crate) fn at_once<T: Sync>(rows: &[T], check: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(failure) = check(row) {
+                        failures.lock().expect("no check panics while it holds this").push(failure);
+                    }
+                }
+            });
         }
-    }
-    assert!(failures.is_empty(), "escapes that were not held:\n{failures}");
+    });
+    failures.into_inner().expect("all checks are over")
 }
 
 fn refuse(world: World, who: &Who, escape: &Escape) -> Result<(), String> {

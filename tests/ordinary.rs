@@ -4,11 +4,11 @@
 //! Each row is first run unconfined, so that a machine without a program is told apart from a
 //! wall that is in the way. Afterwards the user's tree has no stray file.
 
+use crate::confinement::at_once;
 use ferrum_tests::run::{PATH, Run};
 use ferrum_tests::scene::{Scene, ToolRun};
 use ferrum_tests::who::{Who, everyone};
 use ferrum_tests::{not_tried, walls_are_required};
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 struct Work {
@@ -150,15 +150,14 @@ fn programs_go_on() {
 }
 
 fn all_work(table: &[Work]) {
-    let mut failures = String::new();
-    for who in everyone() {
-        for work in table {
-            if let Err(report) = goes_on(&who, work) {
-                let _ = writeln!(failures, "* {} in {} (as {}): {report}", work.name, work.dir, who.name);
-            }
-        }
-    }
-    assert!(failures.is_empty(), "ordinary work that broke:\n{failures}");
+    let users = everyone();
+    let rows: Vec<(&Who, &Work)> =
+        users.iter().flat_map(|who| table.iter().map(move |work| (who, work))).collect();
+    let failures = at_once(&rows, |(who, work)| {
+        let report = goes_on(who, work).err()?;
+        Some(format!("* {} in {} (as {}): {report}", work.name, work.dir, who.name))
+    });
+    assert!(failures.is_empty(), "ordinary work that broke:\n{}", failures.join("\n"));
 }
 
 fn goes_on(who: &Who, work: &Work) -> Result<(), String> {

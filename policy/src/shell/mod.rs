@@ -1,11 +1,99 @@
 //! Text policy for bash: is every command in this text known to be within the tier?
+//!
+//! bytes and characters → syntax tree within limits → leaf audit → small tree of decoded words →
+//! hard denials → the tier's table. Nothing here looks anything up, and the text judged is the
+//! text that is run.
 
-use crate::{Grant, Ground, Verdict};
+mod argv;
+mod audit;
+mod brace;
+mod chars;
+mod deny;
+mod hard;
+mod limits;
+mod lower;
+mod parse;
+mod payload;
+mod place;
+mod quote;
+mod script;
+mod walk;
+mod word;
+mod wrapper;
+mod writes;
+
+use crate::{Grant, Ground, Isolation, ShellMode, Tier, Verdict};
+use deny::{Check, Deny};
+use hard::Hard;
+use place::Place;
+use script::Node;
 
 /// Judges one command text, complete: bytes, characters, tree, leaves, words, table.
 ///
 /// The host runs `bash -n` beside this and refuses what bash itself cannot read.
+///
+/// With `shell = "auto"` at medium and full isolation, only what no tier runs is refused: the
+/// kernel walls bound everything else. That includes text which the grammar cannot read
+/// (`unreadable`) but bash can: the hard denials are searched in what could be read, and a wall
+/// that refuses ordinary work would be switched off. At low, high and in static mode it stays
+/// refused.
 pub fn judge(command: &str, grant: &Grant, ground: &Ground) -> Verdict {
-    let _ = (command, grant, ground);
-    Verdict::Allow
+    let trusts_walls = grant.tier() == Tier::Medium
+        && grant.shell() == ShellMode::Auto
+        && ground.isolation == Isolation::Full;
+    match check(command, grant.tier(), trusts_walls, ground) {
+        Ok(()) => Verdict::Allow,
+        Err(deny) => Verdict::Refuse(deny.at(command)),
+    }
+}
+
+fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
+    chars::check_control(text)?;
+    let parsed = parse::parse(text)?;
+    let root = parsed.tree.root_node();
+    audit::check_carriage_returns(root, text)?;
+    let script = lower::lower(root, text);
+    let unreadable = match &parsed.gap {
+        Some(gap) => Err(describe_gap(gap, text)),
+        None => audit::audit(root, text),
+    };
+    let mut hard = Hard {
+        ground,
+        strict: !trusts_walls,
+        commands: 0,
+    };
+    walk::statements(&mut hard, &script, &mut Place::start(ground))?;
+    if trusts_walls {
+        return Ok(());
+    }
+    unreadable?;
+    if tier >= Tier::Medium {
+        chars::check_invisible(text)?;
+    }
+    Ok(())
+}
+
+/// Reads an inner text for the hard rules.
+fn read(text: &str) -> Result<Vec<Node>, Deny> {
+    chars::check_control(text)?;
+    let parsed = parse::parse(text)?;
+    if let Some(gap) = &parsed.gap {
+        return Err(describe_gap(gap, text));
+    }
+    audit::audit(parsed.tree.root_node(), text)?;
+    Ok(lower::lower(parsed.tree.root_node(), text))
+}
+
+fn describe_gap(gap: &parse::Gap, text: &str) -> Deny {
+    let (code, message) = if gap.missing {
+        ("malformed", "something that bash needs is missing here")
+    } else {
+        ("unreadable", "cannot be read with certainty from here on")
+    };
+    let hint = if text.contains("<<") {
+        "write the text to a file, or put { … ; } around the command with the here-document"
+    } else {
+        "write it to a script file and run that"
+    };
+    Deny::new(code, &gap.span, message).hint(hint)
 }

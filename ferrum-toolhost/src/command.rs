@@ -1,0 +1,374 @@
+//! `bash` and `wait`: permit → runner → the lines that the model gets.
+
+use crate::admit::{self, Judge, Permit};
+use crate::exec::denial;
+use crate::exec::run::{Cancel, Ran, Runner};
+use crate::from_wire::{CommandText, Until, Wait};
+use crate::guard::{Findings, Guard};
+use crate::seal::to_wire;
+use crate::serve::{Finished, Job, Outbox, micros, worker};
+use crate::tool::CommandCall;
+use ferrum_proto::limits::PROGRESS_INTERVAL_MS_MIN;
+use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, FromHost, Outcome, Residual, Timings};
+use ferrum_proto::terms::{Containment, Isolation};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use policy::{Network, Refusal, Tier};
+use std::fmt::Write;
+use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Runs the session's commands, one at a time.
+pub struct Commands {
+    runner: Runner,
+    judge: Arc<Judge>,
+    guard: Arc<Mutex<Guard>>,
+    network: Network,
+    isolation: Isolation,
+    containment: Containment,
+}
+
+/// One run of a command and what was found after it.
+struct Round {
+    ran: Ran,
+    findings: Findings,
+}
+
+impl Commands {
+    #[must_use]
+    pub fn new(
+        runner: Runner,
+        judge: Arc<Judge>,
+        guard: Arc<Mutex<Guard>>,
+        network: Network,
+        containment: Containment,
+    ) -> Self {
+        let isolation = to_wire::isolation(judge.ground.isolation);
+        Self {
+            runner,
+            judge,
+            guard,
+            network,
+            isolation,
+            containment,
+        }
+    }
+
+    /// Starts the worker and returns its queue.
+    #[must_use]
+    pub fn start(self, outbox: Outbox) -> Sender<Job> {
+        worker(self, outbox)
+    }
+
+    /// Judges and runs one call to its end.
+    pub fn run(&mut self, job: &Job, outbox: &Outbox) -> Finished {
+        let text = match &job.call {
+            CommandCall::Bash(call) => call.command.clone(),
+            CommandCall::Wait(call) => call.command.clone(),
+        };
+        let permit = match admit::run(&self.judge, text) {
+            Ok(permit) => permit,
+            Err(refusal) => return self.refused(&refusal, job.arrived),
+        };
+        if let Some(refusal) = self.unreadable_to_bash(&permit) {
+            return self.refused(&refusal, job.arrived);
+        }
+        let admit_us = micros(job.arrived);
+        let mut progress = Progress {
+            id: job.id,
+            outbox,
+            last: Instant::now(),
+        };
+        let mut finished = match &job.call {
+            CommandCall::Bash(call) => self.bash(&permit, call.timeout, &job.cancel, &mut progress),
+            CommandCall::Wait(call) => self.wait(&permit, call, &job.cancel, &mut progress),
+        };
+        finished.timings = Timings {
+            admit_us,
+            run_us: micros(job.arrived) - admit_us,
+        };
+        finished
+    }
+
+    fn refused(&self, refusal: &Refusal, arrived: Instant) -> Finished {
+        Finished::refused(
+            refusal,
+            Timings {
+                admit_us: micros(arrived),
+                run_us: 0,
+            },
+        )
+    }
+
+    /// The second opinion on syntax: the text policy's parser accepts some texts that bash reads
+    /// otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
+    fn unreadable_to_bash(&mut self, permit: &Permit<CommandText>) -> Option<Refusal> {
+        if self.judge.shell() == policy::ShellMode::Auto && self.judge.grant.tier() == Tier::Medium {
+            return None;
+        }
+        let (line, complaint) = self.runner.syntax(permit.subject().as_str())?;
+        let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {complaint}"), "");
+        (refusal.line, refusal.column) = (line, 1);
+        Some(refusal)
+    }
+
+    fn bash(
+        &mut self,
+        permit: &Permit<CommandText>,
+        timeout: Duration,
+        cancel: &Cancel,
+        progress: &mut Progress<'_>,
+    ) -> Finished {
+        match self.round(permit, timeout, cancel, progress) {
+            Ok(round) => self.finished(&round, String::new()),
+            Err(text) => Finished::failed(text, Vec::new(), Timings::default()),
+        }
+    }
+
+    /// Pauses, then runs; with `until` again and again. The pause holds nothing but this worker.
+    fn wait(
+        &mut self,
+        permit: &Permit<CommandText>,
+        call: &Wait,
+        cancel: &Cancel,
+        progress: &mut Progress<'_>,
+    ) -> Finished {
+        let began = Instant::now();
+        let mut checks = 0u32;
+        loop {
+            if !pause(call.pause, cancel) {
+                let text = format!("outcome: cancelled\nwait_reason: cancelled\nchecks: {checks}");
+                return Finished {
+                    outcome: Outcome::Done,
+                    ..Finished::failed(text, Vec::new(), Timings::default())
+                };
+            }
+            checks += 1;
+            let round = match self.round(permit, call.timeout, cancel, progress) {
+                Ok(round) => round,
+                Err(text) => return Finished::failed(text, Vec::new(), Timings::default()),
+            };
+            let Some(reason) = wait_reason(call.until.as_ref(), &round.ran, began) else {
+                continue;
+            };
+            let head = format!(
+                "wait_reason: {reason}\nchecks: {checks}\nelapsed_seconds: {}\n",
+                began.elapsed().as_secs()
+            );
+            return self.finished(&round, head);
+        }
+    }
+
+    fn round(
+        &mut self,
+        permit: &Permit<CommandText>,
+        timeout: Duration,
+        cancel: &Cancel,
+        progress: &mut Progress<'_>,
+    ) -> Result<Round, String> {
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.before();
+        let ran = self
+            .runner
+            .run(permit.subject().as_str(), timeout, cancel, &mut |bytes| {
+                progress.tell(bytes)
+            });
+        let findings = guard.after();
+        drop(guard);
+        Ok(Round { ran: ran?, findings })
+    }
+
+    fn finished(&self, round: &Round, head: String) -> Finished {
+        let denials = self.denials(&round.ran);
+        let report = self.report(&round.ran);
+        let text = head + &self.text(round, &report, &denials);
+        Finished {
+            outcome: Outcome::Done,
+            text,
+            denials,
+            command: Some(report),
+            changed: Vec::new(),
+            timings: Timings::default(),
+        }
+    }
+
+    fn denials(&self, ran: &Ran) -> Vec<Denial> {
+        if ran.main.is_some_and(|m| m.status == 0) || self.judge.grant.tier() == Tier::Low {
+            return Vec::new();
+        }
+        let ground = &self.judge.ground;
+        denial::infer(
+            &ran.stderr.last(16 << 10),
+            &denial::Ground {
+                home: &ground.home,
+                writable: &ground.writable,
+                network: self.network,
+                own_dirs: &ground.protected,
+            },
+        )
+    }
+
+    fn report(&self, ran: &Ran) -> CommandReport {
+        let containment = match self.containment {
+            Containment::CgroupAndPidNamespace if !ran.joined_cgroup => Containment::PidNamespace,
+            Containment::Cgroup if !ran.joined_cgroup => Containment::Subreaper,
+            other => other,
+        };
+        CommandReport {
+            end: ran.end,
+            status: ran.main.map(|m| m.status),
+            isolation: self.isolation,
+            containment,
+            residual: ran.swept.residual.unwrap_or(Residual::Unknown),
+            ended_with_call: ran.swept.count,
+            ended_names: ran.swept.names.clone(),
+            output_incomplete: ran.output_incomplete,
+            stdout_bytes: ran.stdout.total,
+            stderr_bytes: ran.stderr.total,
+            cpu_us: ran.main.map(|m| m.cpu_us),
+            peak_memory: ran.peak_memory,
+        }
+    }
+
+    /// The fixed lines first, all of them ours; what the program wrote comes last.
+    fn text(&self, round: &Round, report: &CommandReport, denials: &[Denial]) -> String {
+        let ran = &round.ran;
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name}: {value}");
+        };
+        line("outcome", end_name(report.end));
+        line(
+            "status",
+            &report.status.map_or("None".into(), |s| format!("Some({s})")),
+        );
+        line(
+            "output_incomplete",
+            if report.output_incomplete { "true" } else { "false" },
+        );
+        line(
+            "output_error",
+            ran.stdout
+                .error
+                .as_deref()
+                .or(ran.stderr.error.as_deref())
+                .unwrap_or("none"),
+        );
+        line("termination_error", ran.swept.error.as_deref().unwrap_or("none"));
+        line("containment", report.containment.name());
+        line("containment_error", ran.cgroup_error.as_deref().unwrap_or("none"));
+        line("residual_descendants", residual_name(report.residual));
+        let names = if report.ended_names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", report.ended_names.join(", "))
+        };
+        line("ended_with_call", &format!("{}{names}", report.ended_with_call));
+        line("isolation", report.isolation.name());
+        for denial in denials {
+            line("denied", &denial_line(denial));
+        }
+        for finding in &round.findings {
+            line("protected", finding);
+        }
+        for (name, capture) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+            let _ = writeln!(text, "{name} ({} bytes):", capture.total);
+            text.push_str(&capture.text());
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text.push('\n');
+        text
+    }
+}
+
+fn end_name(end: CommandEnd) -> &'static str {
+    match end {
+        CommandEnd::Exited => "exited",
+        CommandEnd::TimedOut => "timed_out",
+        CommandEnd::Cancelled => "cancelled",
+    }
+}
+
+fn residual_name(residual: Residual) -> &'static str {
+    match residual {
+        Residual::None => "false",
+        Residual::Some => "true",
+        Residual::Unknown => "unknown",
+    }
+}
+
+fn denial_line(denial: &Denial) -> String {
+    let inferred = if denial.certain { "" } else { " (inferred)" };
+    let remedy = if denial.remedy.is_empty() {
+        String::new()
+    } else {
+        format!("; the operator can allow it: {}", denial.remedy)
+    };
+    format!("{} by {}{inferred}{remedy}", denial.what, denial.wall)
+}
+
+/// Why a wait is over, or `None` to go on.
+fn wait_reason(until: Option<&Until>, ran: &Ran, began: Instant) -> Option<&'static str> {
+    let Some(until) = until else {
+        return Some("check_completed");
+    };
+    if ran.end == CommandEnd::Cancelled {
+        return Some("cancelled");
+    }
+    let matched = [&ran.stdout, &ran.stderr]
+        .iter()
+        .any(|c| until.matches.is_match(c.text().as_bytes()));
+    if matched {
+        return Some("condition_matched");
+    }
+    if ran.end == CommandEnd::TimedOut || ran.main.is_some_and(|m| m.status == 127 || m.status == 126) {
+        return Some("command_failed");
+    }
+    (began.elapsed() >= until.max_wait).then_some("max_wait_reached")
+}
+
+/// Sleeps; false when cancelled.
+fn pause(length: Duration, cancel: &Cancel) -> bool {
+    let until = Instant::now() + length;
+    loop {
+        if cancel.is_cancelled() {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        let timeout = PollTimeout::try_from(left.min(Duration::from_secs(60))).unwrap_or(PollTimeout::MAX);
+        let mut polled = [PollFd::new(cancel.event().as_fd(), PollFlags::POLLIN)];
+        // An interrupted poll is a short one.
+        let _ = poll(&mut polled, timeout);
+    }
+}
+
+/// Progress frames of one call, not more often than the wire allows.
+struct Progress<'a> {
+    id: u64,
+    outbox: &'a Outbox,
+    last: Instant,
+}
+
+/// The first sign of life of a long command, in milliseconds: short ones need none.
+const FIRST_PROGRESS_MS: u64 = 1_000;
+
+impl Progress<'_> {
+    fn tell(&mut self, bytes: u64) {
+        let least = Duration::from_millis(PROGRESS_INTERVAL_MS_MIN.max(FIRST_PROGRESS_MS));
+        if self.last.elapsed() >= least {
+            self.last = Instant::now();
+            self.outbox.send(&FromHost::Progress {
+                id: self.id,
+                text: format!("{bytes} bytes of output"),
+            });
+        }
+    }
+}

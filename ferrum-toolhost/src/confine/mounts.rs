@@ -1,0 +1,569 @@
+//! Building the view as a mount tree, from nothing.
+//!
+//! After the pivot absolute paths mean the new root and relative paths the old one, so both are
+//! usable at once and no path text of the old root is needed once it is detached. Each entry is
+//! cloned, narrowed while it is still detached, and only then attached: there is no instant in
+//! which it is wider than planned.
+
+use super::view::{Entry, Source, View};
+use crate::sys::mount as sys;
+use ferrum_proto::seal::Access;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::Mode;
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Where the host keeps what commands may read but not write: config copies, spools.
+pub const SESSION: &str = "/.ferrum-session";
+
+/// A step of the set-up that failed.
+#[derive(Debug)]
+pub struct Step {
+    pub what: String,
+    pub source: io::Error,
+}
+
+impl Step {
+    fn new(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self {
+            what: what.into(),
+            source: source.into(),
+        }
+    }
+
+    /// True where the kernel or an administrator denies namespaces as such: a smaller mode is
+    /// then right. Anything else is a fault.
+    #[must_use]
+    pub fn is_denial(&self) -> bool {
+        matches!(
+            self.source.raw_os_error(),
+            Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::ENOSYS | libc::EINVAL | libc::EUSERS)
+        )
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)
+    }
+}
+
+trait At<T> {
+    fn at(self, what: impl Into<String>) -> Result<T, Step>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, what: impl Into<String>) -> Result<T, Step> {
+        self.map_err(|e| Step::new(what, e))
+    }
+}
+
+fn c_path(path: &Path) -> Result<CString, Step> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|e| Step::new(path.display().to_string(), io::Error::from(e)))
+}
+
+fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// The new root under construction.
+pub struct Tree {
+    old_root: OwnedFd,
+    /// Entries that came out narrower than planned, and why.
+    pub notices: Vec<String>,
+}
+
+impl Tree {
+    /// Makes mounts private, mounts an empty root and pivots into it. The working directory is
+    /// the old root afterwards.
+    ///
+    /// # Errors
+    /// [`Step`]; a denial here means that namespaces are not to be had.
+    pub fn pivot() -> Result<Self, Step> {
+        let old_root = open(
+            "/",
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .at("open /")?;
+        mount(
+            None::<&str>,
+            "/",
+            None::<&str>,
+            MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+            None::<&str>,
+        )
+        .at("make mounts private")?;
+        // Over /proc: it exists everywhere, and nothing below it is ever a source.
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(
+            Some("ferrum"),
+            "/proc",
+            Some("tmpfs"),
+            flags,
+            Some("mode=755,size=16m"),
+        )
+        .at("mount an empty root")?;
+        nix::unistd::chdir("/proc").at("enter the empty root")?;
+        nix::unistd::pivot_root(".", ".").at("pivot_root")?;
+        nix::unistd::fchdir(&old_root).at("enter the old root")?;
+        Ok(Self {
+            old_root,
+            notices: Vec::new(),
+        })
+    }
+
+    /// Mounts every entry of the view.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn build(&mut self, view: &View, layers: &Path) -> Result<(), Step> {
+        for (number, entry) in view.entries.iter().enumerate() {
+            self.entry(entry, &layers.join(number.to_string()))?;
+        }
+        for socket in &view.sockets {
+            self.bind(socket, socket, Access::Write)?;
+        }
+        self.links_out()
+    }
+
+    fn entry(&mut self, entry: &Entry, layer: &Path) -> Result<(), Step> {
+        match &entry.source {
+            Source::Same => self.same(entry),
+            Source::Other(from) => self.bind(from, &entry.path, entry.access),
+            Source::Layered => match self.overlay(&entry.path, layer) {
+                Ok(()) => Ok(()),
+                Err(_) => self.same(entry),
+            },
+        }
+    }
+
+    fn same(&mut self, entry: &Entry) -> Result<(), Step> {
+        let Ok(meta) = fs::symlink_metadata(relative(&entry.path)) else {
+            return Ok(());
+        };
+        if meta.is_symlink() {
+            let target = fs::read_link(relative(&entry.path)).at(entry.path.display().to_string())?;
+            make_directories(entry.path.parent().unwrap_or(Path::new("/")))?;
+            let _ = symlink(target, &entry.path);
+            return Ok(());
+        }
+        match self.bind(&entry.path, &entry.path, entry.access) {
+            // A directory that this uid cannot reach is not part of its authority.
+            Err(step) if step.source.raw_os_error() == Some(libc::EACCES) && entry.why == "toolchain" => {
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Clones `from` of the old root, narrows it, and attaches it at `to` of the new one.
+    fn bind(&self, from: &Path, to: &Path, access: Access) -> Result<(), Step> {
+        let name = || format!("mount {}", to.display());
+        let meta = fs::metadata(relative(from)).at(name())?;
+        let tree = sys::clone_tree(self.old_root.as_fd(), &c_path(relative(from))?, true, true).at(name())?;
+        let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
+        if access != Access::Write {
+            attributes |= sys::ATTR_RDONLY;
+        }
+        sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
+        mount_point(to, meta.is_dir())?;
+        sys::attach(tree.as_fd(), &c_path(to)?).at(name())
+    }
+
+    /// Copy-on-write: reads come from the machine, writes go to the session's layer.
+    fn overlay(&self, path: &Path, layer: &Path) -> Result<(), Step> {
+        let name = || format!("layer over {}", path.display());
+        let lower = relative(path);
+        if !fs::symlink_metadata(lower).at(name())?.is_dir() {
+            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::ENOTDIR)));
+        }
+        let (upper, work) = (layer.join("upper"), layer.join("work"));
+        for directory in [&upper, &work] {
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(relative(directory))
+                .at(name())?;
+        }
+        let text = |p: &Path| {
+            p.to_str()
+                .filter(|t| !t.contains([',', ':', '\\']))
+                .map(str::to_owned)
+        };
+        let (Some(lower), Some(upper), Some(work)) =
+            (text(lower), text(relative(&upper)), text(relative(&work)))
+        else {
+            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::EINVAL)));
+        };
+        mount_point(path, true)?;
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile");
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(
+            Some("overlay"),
+            path,
+            Some("overlay"),
+            flags,
+            Some(options.as_str()),
+        )
+        .at(name())
+    }
+
+    /// Files of `/etc` that are links out of the view.
+    fn links_out(&self) -> Result<(), Step> {
+        for file in ["/etc/resolv.conf", "/etc/localtime", "/etc/hosts", "/etc/mtab"] {
+            let Ok(target) = fs::read_link(relative(Path::new(file))) else {
+                continue;
+            };
+            let absolute = Path::new("/etc").join(target);
+            let normal = normalised(&absolute);
+            if normal.starts_with("/proc") || fs::symlink_metadata(&normal).is_ok() {
+                continue;
+            }
+            if fs::metadata(relative(&normal)).is_ok_and(|m| m.is_file()) {
+                self.bind(&normal, &normal, Access::Read)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Re-creates the links of a path as the user wrote it, so that it leads to the same place.
+    pub fn keep_links(&self, written: &Path) {
+        let mut path = PathBuf::from("/");
+        let mut rest = names_backwards(written);
+        let mut steps = 0;
+        while let Some(name) = rest.pop() {
+            steps += 1;
+            if steps > 64 {
+                return;
+            }
+            if name == ".." {
+                path.pop();
+                continue;
+            }
+            path.push(name);
+            let Ok(target) = fs::read_link(relative(&path)) else {
+                continue;
+            };
+            if fs::symlink_metadata(&path).is_err() {
+                let made = path.parent().is_some_and(|p| make_directories(p).is_ok())
+                    && symlink(&target, &path).is_ok();
+                if !made {
+                    return;
+                }
+            }
+            path.pop();
+            if target.is_absolute() {
+                path = PathBuf::from("/");
+            }
+            rest.extend(names_backwards(&target));
+        }
+    }
+
+    /// The minimal `/dev`: no device that is not listed, a terminal namespace of its own.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn devices(&self, extra: &[PathBuf], shm_bytes: u64) -> Result<(), Step> {
+        make_directories(Path::new("/dev"))?;
+        for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+            self.device(&Path::new("/dev").join(name))?;
+        }
+        for path in extra {
+            self.device(path)?;
+        }
+        for directory in ["/dev/pts", "/dev/shm", "/dev/mqueue"] {
+            make_directories(Path::new(directory))?;
+        }
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+        mount(
+            Some("devpts"),
+            "/dev/pts",
+            Some("devpts"),
+            flags,
+            Some("newinstance,ptmxmode=0666,mode=620"),
+        )
+        .at("mount /dev/pts")?;
+        let size = if shm_bytes == 0 {
+            "mode=1777".to_owned()
+        } else {
+            format!("mode=1777,size={shm_bytes}")
+        };
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags, Some(size.as_str())).at("mount /dev/shm")?;
+        for (link, target) in [
+            ("ptmx", "pts/ptmx"),
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+        ] {
+            let path = Path::new("/dev").join(link);
+            symlink(target, &path).at(path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    fn device(&self, path: &Path) -> Result<(), Step> {
+        let name = || format!("device {}", path.display());
+        if fs::metadata(relative(path)).is_err() {
+            return Ok(());
+        }
+        let tree = sys::clone_tree(self.old_root.as_fd(), &c_path(relative(path))?, false, true).at(name())?;
+        sys::set_attributes(tree.as_fd(), sys::ATTR_NOSUID, false).at(name())?;
+        mount_point(path, false)?;
+        sys::attach(tree.as_fd(), &c_path(path)?).at(name())
+    }
+
+    /// Detaches the old root and makes the new one read-only: a write to a place that is not in
+    /// the view is then an error, never a silent success.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn finish(self) -> Result<Vec<String>, Step> {
+        nix::unistd::fchdir(&self.old_root).at("enter the old root")?;
+        umount2(".", MntFlags::MNT_DETACH).at("detach the old root")?;
+        nix::unistd::chdir("/").at("enter the new root")?;
+        let root = open(
+            "/",
+            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+            Mode::empty(),
+        )
+        .at("open /")?;
+        sys::set_attributes(
+            root.as_fd(),
+            sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV,
+            false,
+        )
+        .at("make the root read-only")?;
+        Ok(self.notices)
+    }
+
+    /// The host's own corner: config copies and spools. Read-only to commands by Landlock.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn corner(&self, from: &Path) -> Result<(), Step> {
+        self.bind(from, Path::new(SESSION), Access::Write)
+    }
+
+    /// Binds the machine's own `/proc`, where a fresh one cannot be mounted.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn outer_proc(&self) -> Result<(), Step> {
+        let tree = sys::clone_tree(self.old_root.as_fd(), c"proc", true, true).at("bind /proc")?;
+        sys::set_attributes(tree.as_fd(), sys::ATTR_NOSUID | sys::ATTR_NODEV, true).at("bind /proc")?;
+        mount_point(Path::new("/proc"), true)?;
+        sys::attach(tree.as_fd(), c"/proc").at("bind /proc")
+    }
+}
+
+/// A fresh `/proc` of the session's own pid namespace. Must come before the old root is detached:
+/// the kernel wants an already visible one.
+///
+/// # Errors
+/// [`Step`]; `EPERM` where the outer `/proc` is partly covered, as in containers.
+pub fn own_proc() -> Result<(), Step> {
+    make_directories(Path::new("/proc"))?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).at("mount /proc")
+}
+
+/// Takes the parts of `/proc` that act on or tell about the whole machine: read-only or empty.
+/// Without this, uid 0 writes `/proc/sys` as its owner, with no capability at all.
+///
+/// # Errors
+/// [`Step`].
+pub fn cover_proc() -> Result<(), Step> {
+    for name in [
+        "sys",
+        "sysrq-trigger",
+        "irq",
+        "bus",
+        "fs",
+        "mtrr",
+        "acpi",
+        "scsi",
+        "driver",
+        "tty",
+        "dynamic_debug",
+    ] {
+        let path = Path::new("/proc").join(name);
+        if path.exists() {
+            bind_here(&path, &path, true)?;
+        }
+    }
+    for name in [
+        "kcore",
+        "keys",
+        "key-users",
+        "timer_list",
+        "kmsg",
+        "kallsyms",
+        "kpagecount",
+        "kpageflags",
+        "kpagecgroup",
+        "vmallocinfo",
+        "slabinfo",
+        "sched_debug",
+    ] {
+        let path = Path::new("/proc").join(name);
+        if path.exists() {
+            bind_here(Path::new("/dev/null"), &path, true)?;
+        }
+    }
+    Ok(())
+}
+
+/// Binds a path of the view over another path of the view; links at the end are not followed.
+///
+/// # Errors
+/// [`Step`].
+pub fn bind_here(from: &Path, to: &Path, read_only: bool) -> Result<(), Step> {
+    let name = || format!("cover {}", to.display());
+    let here = nix::fcntl::AT_FDCWD;
+    let tree = sys::clone_tree(here, &c_path(from)?, true, false).at(name())?;
+    let mut attributes = sys::ATTR_NOSUID;
+    if read_only {
+        attributes |= sys::ATTR_RDONLY;
+    }
+    sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
+    sys::attach(tree.as_fd(), &c_path(to)?).at(name())
+}
+
+/// Covers a path with nothing: an empty directory of mode 000, or `/dev/null`.
+///
+/// # Errors
+/// [`Step`].
+pub fn cover(path: &Path, is_directory: bool) -> Result<(), Step> {
+    if !is_directory {
+        return bind_here(Path::new("/dev/null"), path, true);
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
+    mount(Some("none"), path, Some("tmpfs"), flags, Some("mode=000,size=4k"))
+        .at(format!("cover {}", path.display()))
+}
+
+/// uid 0 reads system files as their owner. Covers those that others may not read.
+///
+/// # Errors
+/// [`Step`].
+pub fn hide_unreadable(top: &Path) -> Result<(), Step> {
+    const ENTRIES_MAX: usize = 20_000;
+    let mut open = vec![top.to_path_buf()];
+    let mut seen = 0;
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            seen += 1;
+            let Ok(meta) = entry.metadata() else { continue };
+            let mode = meta.permissions().mode();
+            if meta.is_dir() && mode & 0o005 != 0o005 {
+                cover(&entry.path(), true)?;
+            } else if meta.is_dir() && seen < ENTRIES_MAX {
+                open.push(entry.path());
+            } else if meta.is_file() && mode & 0o004 == 0 {
+                cover(&entry.path(), false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bounds processes and threads of the namespace, for uid 0 too.
+///
+/// # Errors
+/// The system's.
+pub fn set_pid_max(pids: u32) -> io::Result<()> {
+    // The kernel refuses values below 301.
+    fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string())
+}
+
+/// Makes `path` exist as something to mount on.
+fn mount_point(path: &Path, is_directory: bool) -> Result<(), Step> {
+    if is_directory {
+        return make_directories(path);
+    }
+    if fs::symlink_metadata(path).is_ok() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_directories(parent)?;
+    }
+    fs::write(path, "").at(format!("make {}", path.display()))
+}
+
+fn make_directories(path: &Path) -> Result<(), Step> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path)
+        .at(format!("make {}", path.display()))
+}
+
+/// The names of a path without its root, last first.
+fn names_backwards(path: &Path) -> Vec<std::ffi::OsString> {
+    let named = path
+        .components()
+        .rev()
+        .filter(|c| !matches!(c, std::path::Component::RootDir));
+    named.map(|c| c.as_os_str().to_owned()).collect()
+}
+
+/// Takes `.` and `..` out of an absolute path whose directories are no links.
+fn normalised(path: &Path) -> PathBuf {
+    let mut result = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            std::path::Component::ParentDir => {
+                result.pop();
+            }
+            std::path::Component::Normal(name) => result.push(name),
+            _ => {}
+        }
+    }
+    result
+}
+
+/// Gives the user a passwd line where the machine's file has none: programs that ask who they are
+/// fail without it.
+///
+/// # Errors
+/// [`Step`].
+pub fn own_passwd_line(home: &Path, corner: &Path) -> Result<(), Step> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let gid = nix::unistd::getegid().as_raw();
+    let Ok(text) = fs::read_to_string("/etc/passwd") else {
+        return Ok(());
+    };
+    if text
+        .lines()
+        .any(|line| line.split(':').nth(2) == Some(&uid.to_string()))
+    {
+        return Ok(());
+    }
+    let copy = corner.join("passwd");
+    let line = format!("user{uid}:x:{uid}:{gid}::{}:/bin/bash\n", home.display());
+    fs::write(&copy, text + &line).at("write the passwd copy")?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).at("write the passwd copy")?;
+    bind_here(&copy, Path::new("/etc/passwd"), true)
+}
+
+/// True where the two paths are the same object.
+#[must_use]
+pub fn same_object(a: &Path, b: &Path) -> bool {
+    match (fs::metadata(a), fs::metadata(b)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}

@@ -1,0 +1,326 @@
+//! The system-call filter of a host and everything that it starts.
+//!
+//! A deny list with a default of "allow": bash runs any program, so an allow-list would break on
+//! the next libc. What it denies are calls that leave the walls (mounts, namespaces), reach the
+//! kernel past them (io_uring, bpf, keyrings), or speak to other processes. It never filters
+//! send, receive or connect: the network namespace holds those.
+
+use std::io;
+
+/// What a row answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Errno(i32),
+    Kill,
+    Allow,
+}
+
+/// Which rows are in.
+#[derive(Debug, Clone, Copy)]
+pub struct Profile {
+    /// Sockets of AF_INET and AF_INET6 cannot be made.
+    pub deny_inet: bool,
+    /// Sockets of AF_UNIX cannot be made (socketpair can): where no mount view hides their paths.
+    pub deny_unix: bool,
+    /// There is no pid namespace, so calls that name another process are denied altogether.
+    pub shared_pids: bool,
+    /// No program can be started: for the reader thread.
+    pub deny_exec: bool,
+}
+
+const EPERM: Answer = Answer::Errno(libc::EPERM);
+const ENOSYS: Answer = Answer::Errno(libc::ENOSYS);
+const EACCES: Answer = Answer::Errno(libc::EACCES);
+const EAFNOSUPPORT: Answer = Answer::Errno(libc::EAFNOSUPPORT);
+
+/// Calls that are denied whatever their arguments.
+const DENIED: &[(libc::c_long, Answer)] = &[
+    // Mounts and roots: the view is built once, by the host.
+    (libc::SYS_mount, EPERM),
+    (libc::SYS_umount2, EPERM),
+    (libc::SYS_pivot_root, EPERM),
+    (libc::SYS_chroot, EPERM),
+    (libc::SYS_move_mount, EPERM),
+    (libc::SYS_open_tree, EPERM),
+    (libc::SYS_fsopen, EPERM),
+    (libc::SYS_fsconfig, EPERM),
+    (libc::SYS_fsmount, EPERM),
+    (libc::SYS_fspick, EPERM),
+    (libc::SYS_mount_setattr, EPERM),
+    // Namespaces. clone3 hides its flags behind a pointer; with ENOSYS libc falls back to clone,
+    // with EPERM threads fail.
+    (libc::SYS_unshare, EPERM),
+    (libc::SYS_setns, EPERM),
+    (libc::SYS_clone3, ENOSYS),
+    // The kernel itself.
+    (libc::SYS_init_module, EPERM),
+    (libc::SYS_finit_module, EPERM),
+    (libc::SYS_delete_module, EPERM),
+    (libc::SYS_kexec_load, EPERM),
+    (libc::SYS_kexec_file_load, EPERM),
+    (libc::SYS_reboot, EPERM),
+    (libc::SYS_swapon, EPERM),
+    (libc::SYS_swapoff, EPERM),
+    (libc::SYS_acct, EPERM),
+    (libc::SYS_quotactl, EPERM),
+    (libc::SYS_quotactl_fd, EPERM),
+    (libc::SYS_syslog, EPERM),
+    (libc::SYS_vhangup, EPERM),
+    (libc::SYS_settimeofday, EPERM),
+    (libc::SYS_clock_settime, EPERM),
+    (libc::SYS_adjtimex, EPERM),
+    (libc::SYS_clock_adjtime, EPERM),
+    (libc::SYS_sethostname, EPERM),
+    (libc::SYS_setdomainname, EPERM),
+    (libc::SYS_bpf, EPERM),
+    (libc::SYS_perf_event_open, EPERM),
+    (libc::SYS_userfaultfd, EPERM),
+    (libc::SYS_lookup_dcookie, EPERM),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_iopl, EPERM),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_ioperm, EPERM),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_modify_ldt, EPERM),
+    // A ring makes sockets and opens files without passing this filter.
+    (libc::SYS_io_uring_setup, EPERM),
+    (libc::SYS_io_uring_enter, EPERM),
+    (libc::SYS_io_uring_register, EPERM),
+    // Keyrings are shared by all processes of a user, in every namespace.
+    (libc::SYS_add_key, EPERM),
+    (libc::SYS_request_key, EPERM),
+    (libc::SYS_keyctl, EPERM),
+    // Handles open files by number, past every path.
+    (libc::SYS_open_by_handle_at, EPERM),
+    (libc::SYS_name_to_handle_at, EPERM),
+    (libc::SYS_fanotify_init, EPERM),
+    (libc::SYS_fanotify_mark, EPERM),
+    // Descriptors and memory of other processes, beyond what debuggers need.
+    (libc::SYS_kcmp, EPERM),
+    (libc::SYS_pidfd_getfd, EPERM),
+    (libc::SYS_process_madvise, EPERM),
+    (libc::SYS_process_mrelease, EPERM),
+    (libc::SYS_migrate_pages, EPERM),
+    (libc::SYS_move_pages, EPERM),
+    (libc::SYS_nfsservctl, ENOSYS),
+];
+
+/// Calls that set something of the process in their first argument.
+const OTHER_PID: &[libc::c_long] = &[
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setaffinity,
+];
+
+/// The newest call of the kernel that the rows were checked against (6.18: file_setattr). Later
+/// ones are unknown and therefore absent.
+const NEWEST_CALL: u32 = 469;
+
+const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP)
+    .cast_unsigned();
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+const OFFSET_CALL: u32 = 0;
+const OFFSET_ARCHITECTURE: u32 = 4;
+
+fn offset_argument(index: u32) -> u32 {
+    // Low half of a little-endian 64-bit argument.
+    16 + 8 * index
+}
+
+/// A growing filter program.
+struct Program(Vec<libc::sock_filter>);
+
+impl Program {
+    fn push(&mut self, code: u32, k: u32, jt: u8, jf: u8) {
+        let code = u16::try_from(code).expect("instruction codes are 16 bits");
+        self.0.push(libc::sock_filter { code, jt, jf, k });
+    }
+
+    fn load(&mut self, offset: u32) {
+        self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0);
+    }
+
+    /// The next instruction runs only if the loaded word equals `k`.
+    fn if_equal(&mut self, k: u32) {
+        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, 0, 1);
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let k = match answer {
+            Answer::Errno(errno) => libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+            Answer::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Answer::Allow => libc::SECCOMP_RET_ALLOW,
+        };
+        self.push(libc::BPF_RET | libc::BPF_K, k, 0, 0);
+    }
+
+    fn deny(&mut self, call: libc::c_long, answer: Answer) {
+        self.if_equal(number(call));
+        self.answer(answer);
+    }
+
+    /// For `call`, runs `rest`, which ends in an answer on every path; other calls skip it.
+    fn for_call(&mut self, call: libc::c_long, rest: impl FnOnce(&mut Self)) {
+        let jump = self.0.len();
+        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number(call), 0, 0);
+        rest(self);
+        let skip = self.0.len() - jump - 1;
+        self.0[jump].jf = u8::try_from(skip).expect("a block is short");
+    }
+}
+
+fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).expect("system call numbers are small")
+}
+
+/// The whole filter for `profile`.
+fn program(profile: Profile) -> Vec<libc::sock_filter> {
+    let mut p = Program(Vec::with_capacity(256));
+    p.load(OFFSET_ARCHITECTURE);
+    p.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, ARCHITECTURE, 1, 0);
+    p.answer(Answer::Kill);
+    p.load(OFFSET_CALL);
+    // Unknown newer calls, and the x32 numbers above them.
+    p.push(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, NEWEST_CALL, 0, 1);
+    p.answer(ENOSYS);
+    for (call, answer) in DENIED {
+        p.deny(*call, *answer);
+    }
+    if profile.deny_exec {
+        p.deny(libc::SYS_execve, EPERM);
+        p.deny(libc::SYS_execveat, EPERM);
+        p.deny(libc::SYS_socket, EPERM);
+    }
+    p.for_call(libc::SYS_clone, |p| {
+        p.load(offset_argument(0));
+        p.push(
+            libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K,
+            NAMESPACE_FLAGS,
+            0,
+            1,
+        );
+        p.answer(EPERM);
+        p.answer(Answer::Allow);
+    });
+    p.for_call(libc::SYS_socket, |p| socket_families(p, profile, false));
+    p.for_call(libc::SYS_socketpair, |p| socket_families(p, profile, true));
+    // Typing into a terminal, and the console's own commands.
+    p.for_call(libc::SYS_ioctl, |p| {
+        p.load(offset_argument(1));
+        for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+            p.if_equal(u32::try_from(request).expect("ioctl numbers are 32 bits"));
+            p.answer(EPERM);
+        }
+        p.answer(Answer::Allow);
+    });
+    // Limits of another process, the host's own included; libc itself always says 0.
+    for call in [libc::SYS_prlimit64] {
+        own_process_only(&mut p, call, 0);
+    }
+    own_process_only(&mut p, libc::SYS_setpriority, 1);
+    own_process_only(&mut p, libc::SYS_ioprio_set, 1);
+    for call in OTHER_PID {
+        // In a pid namespace only pid 1, the host, is worth protecting: thread libraries set the
+        // affinity of their own threads by number.
+        if profile.shared_pids {
+            own_process_only(&mut p, *call, 0);
+        } else {
+            p.for_call(*call, |p| {
+                p.load(offset_argument(0));
+                p.if_equal(1);
+                p.answer(EPERM);
+                p.answer(Answer::Allow);
+            });
+        }
+    }
+    p.answer(Answer::Allow);
+    p.0
+}
+
+/// Denies `call` unless the argument at `index` is 0, "myself".
+fn own_process_only(p: &mut Program, call: libc::c_long, index: u32) {
+    p.for_call(call, |p| {
+        p.load(offset_argument(index));
+        p.if_equal(0);
+        p.answer(Answer::Allow);
+        p.answer(EPERM);
+    });
+}
+
+/// An allow-list of families: anything else (packet, vsock, bluetooth, alg, …) does not exist.
+fn socket_families(p: &mut Program, profile: Profile, pair: bool) {
+    // Raw sockets need a capability that nobody has, but ICMP datagrams and MPTCP need none.
+    p.load(offset_argument(0));
+    let inet = if profile.deny_inet { EACCES } else { Answer::Allow };
+    let unix = if profile.deny_unix && !pair {
+        EACCES
+    } else {
+        Answer::Allow
+    };
+    for (family, answer) in [
+        (libc::AF_UNIX, unix),
+        (libc::AF_INET, inet),
+        (libc::AF_INET6, inet),
+    ] {
+        p.if_equal(family.cast_unsigned());
+        p.answer(answer);
+    }
+    // Route netlink answers getifaddrs; the other netlink families are closed.
+    p.push(
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::AF_NETLINK.cast_unsigned(),
+        0,
+        4,
+    );
+    p.load(offset_argument(2));
+    p.if_equal(libc::NETLINK_ROUTE.cast_unsigned());
+    p.answer(Answer::Allow);
+    p.answer(EPERM);
+    p.answer(EAFNOSUPPORT);
+}
+
+/// Puts the filter on the calling thread.
+///
+/// # Errors
+/// The kernel's.
+pub fn apply(profile: Profile) -> io::Result<()> {
+    crate::sys::seccomp::load(&program(profile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_jump_stays_inside_the_program_and_it_ends_with_an_answer() {
+        for bits in 0..16 {
+            let profile = Profile {
+                deny_inet: bits & 1 != 0,
+                deny_unix: bits & 2 != 0,
+                shared_pids: bits & 4 != 0,
+                deny_exec: bits & 8 != 0,
+            };
+            let program = program(profile);
+            assert!(program.len() < 512, "{}", program.len());
+            let ret = u16::try_from(libc::BPF_RET | libc::BPF_K).expect("small");
+            assert_eq!(program.last().map(|i| i.code), Some(ret));
+            for (at, i) in program.iter().enumerate() {
+                if u32::from(i.code) & 7 == libc::BPF_JMP {
+                    assert!(at + 1 + usize::from(i.jt.max(i.jf)) < program.len());
+                }
+            }
+        }
+    }
+}

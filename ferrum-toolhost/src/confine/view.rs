@@ -1,0 +1,266 @@
+//! The one list that both enforcers realise: which paths a session sees, and how.
+//!
+//! Plans only: looks at what exists, mounts nothing. `confine::mounts` builds the list as a mount
+//! tree, `confine::landlock` as rules; a command may do what both allow.
+
+use crate::seal::Decision;
+use ferrum_proto::charter::Charter;
+use ferrum_proto::seal::{Access, Seal};
+use policy::Tier;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where an entry's content comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The same path of the machine.
+    Same,
+    /// Another path of the machine: a session directory.
+    Other(PathBuf),
+    /// The same path of the machine, with writes going to a layer of the session.
+    Layered,
+}
+
+/// One line of the view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it is seen.
+    pub path: PathBuf,
+    pub source: Source,
+    pub access: Access,
+    pub why: &'static str,
+}
+
+/// The session's view, and the places that the rest of the host needs to know.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub entries: Vec<Entry>,
+    /// `HOME` as commands see it, when the mount view is in force.
+    pub home: PathBuf,
+    /// Unix sockets that are passed in.
+    pub sockets: Vec<PathBuf>,
+    pub devices: Vec<PathBuf>,
+}
+
+/// System directories: read and execute, as far as others may read.
+pub const SYSTEM: [&str; 10] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu",
+];
+
+/// Toolchains of the home, relative to it. `true`: copy-on-write, since tools write beside what
+/// they read; `false`: read-only.
+const TOOLCHAINS: &[(&str, bool)] = &[
+    (".cargo/bin", false),
+    (".cargo/env", false),
+    (".cargo/config.toml", false),
+    (".cargo/config", false),
+    (".cargo/registry", true),
+    (".cargo/git", true),
+    (".rustup", true),
+    (".nvm", true),
+    (".pyenv", true),
+    (".local/bin", true),
+    (".local/lib", true),
+    (".local/share/uv", true),
+    (".local/share/mise", true),
+    (".local/share/pnpm", true),
+    (".local/share/pipx", true),
+    (".local/share/fnm", true),
+    (".bun", true),
+    (".deno", true),
+    ("go", true),
+    (".sdkman", true),
+    (".asdf", true),
+    (".volta", true),
+    (".rbenv", true),
+    (".rye", true),
+    (".ghcup", true),
+    (".cabal", true),
+    (".opam", true),
+    (".juliaup", true),
+    (".julia", true),
+    (".dotnet", true),
+    (".m2/repository", true),
+    ("miniconda3", true),
+    ("anaconda3", true),
+    ("miniforge3", true),
+    (".nix-profile", false),
+];
+
+/// Environment variables that name a toolchain directory.
+pub const TOOLCHAIN_VARIABLES: &[&str] = &[
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "BUN_INSTALL",
+    "DENO_DIR",
+    "VOLTA_HOME",
+    "SDKMAN_DIR",
+    "ASDF_DATA_DIR",
+    "MISE_DATA_DIR",
+    "RBENV_ROOT",
+    "DOTNET_ROOT",
+    "GRADLE_HOME",
+    "MAVEN_HOME",
+];
+
+/// Plans the view of medium and high.
+#[must_use]
+pub fn plan(seal: &Seal, decision: &Decision) -> View {
+    let charter = &seal.charter;
+    let home = charter.places.home.to_path_buf();
+    let mut list = List {
+        entries: Vec::new(),
+        seen: BTreeSet::new(),
+    };
+    let session = seal.session_dir.as_path();
+    list.add(
+        "/tmp".into(),
+        Source::Other(session.join("tmp")),
+        Access::Write,
+        "private temporary directory",
+    );
+    list.add(
+        "/var/tmp".into(),
+        Source::Other(session.join("vartmp")),
+        Access::Write,
+        "private temporary directory",
+    );
+    list.add(
+        home.clone(),
+        Source::Other(seal.home_dir.to_path_buf()),
+        Access::Write,
+        "private home",
+    );
+    for path in SYSTEM {
+        list.add_existing(path.into(), Source::Same, Access::ReadExec, "system");
+    }
+    list.add_existing("/etc".into(), Source::Same, Access::Read, "system configuration");
+    list.add_existing(
+        "/sys/devices/system".into(),
+        Source::Same,
+        Access::Read,
+        "processor and memory layout",
+    );
+    toolchains(charter, &home, &mut list);
+    roots(decision, &mut list);
+    list.entries.sort_by_key(|e| e.path.components().count());
+    let paths = |all: &[ferrum_proto::terms::PathBytes]| all.iter().map(|p| p.to_path_buf()).collect();
+    View {
+        entries: list.entries,
+        home,
+        sockets: paths(&charter.sockets),
+        devices: paths(&charter.devices),
+    }
+}
+
+struct List {
+    entries: Vec<Entry>,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl List {
+    /// Later entries of a path replace earlier ones: the writable root is named last.
+    fn add(&mut self, path: PathBuf, source: Source, access: Access, why: &'static str) {
+        if !self.seen.insert(path.clone()) {
+            self.entries.retain(|e| e.path != path);
+        }
+        self.entries.push(Entry {
+            path,
+            source,
+            access,
+            why,
+        });
+    }
+
+    fn add_existing(&mut self, path: PathBuf, source: Source, access: Access, why: &'static str) {
+        if fs::symlink_metadata(&path).is_ok() {
+            self.add(path, source, access, why);
+        }
+    }
+}
+
+fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
+    for (relative, layered) in TOOLCHAINS {
+        let source = if *layered { Source::Layered } else { Source::Same };
+        list.add_existing(home.join(relative), source, Access::ReadExec, "toolchain");
+    }
+    let own = [
+        &charter.places.config,
+        &charter.places.data,
+        &charter.places.cache,
+    ]
+    .map(|p| p.to_path_buf());
+    for (name, value) in &charter.environment {
+        let is_toolchain = TOOLCHAIN_VARIABLES.iter().any(|t| t.as_bytes() == name.0);
+        let path = value.to_path_buf();
+        if !is_toolchain || !path.is_absolute() || policy::protect::root_problem(&path, home, &own).is_some()
+        {
+            continue;
+        }
+        if list
+            .entries
+            .iter()
+            .any(|e| path.starts_with(&e.path) && e.path != *home && e.why != "private temporary directory")
+            || path == home.join(".cargo")
+        {
+            continue;
+        }
+        if name.0 == b"CARGO_HOME" {
+            for (part, layered) in TOOLCHAINS
+                .iter()
+                .filter_map(|(p, l)| Some((p.strip_prefix(".cargo/")?, *l)))
+            {
+                let source = if layered { Source::Layered } else { Source::Same };
+                list.add_existing(path.join(part), source, Access::ReadExec, "toolchain");
+            }
+        } else {
+            list.add_existing(path, Source::Layered, Access::ReadExec, "toolchain");
+        }
+    }
+}
+
+fn roots(decision: &Decision, list: &mut List) {
+    let writable = if decision.grant.tier() == Tier::High {
+        Access::ReadExec
+    } else {
+        Access::Write
+    };
+    if let Some(top) = &decision.work_tree {
+        list.add(
+            top.clone(),
+            Source::Same,
+            Access::ReadExec,
+            "work tree around the working directory",
+        );
+    }
+    for root in decision.grant.readable_roots() {
+        list.add(root.clone(), Source::Same, Access::ReadExec, "readable root");
+    }
+    if let Some(top) = &decision.work_tree {
+        let git = top.join(".git");
+        let inside_root = decision.grant.writable_roots().iter().any(|r| git.starts_with(r));
+        let has_root = decision.grant.writable_roots().iter().any(|r| r.starts_with(top));
+        if !inside_root && has_root && git.is_dir() {
+            list.add(git, Source::Same, writable, "git directory of the work tree");
+        }
+    }
+    if let Some(linked) = &decision.linked {
+        list.add(
+            linked.directory.clone(),
+            Source::Same,
+            writable,
+            "git directory of a linked checkout",
+        );
+    }
+    for root in decision.grant.writable_roots() {
+        list.add(root.clone(), Source::Same, writable, "writable root");
+    }
+}

@@ -1,0 +1,8 @@
+//! Running one command: stage, output, end, and what is known about it afterwards.
+
+pub mod cgroup;
+pub mod denial;
+pub mod environment;
+pub mod output;
+pub mod processes;
+pub mod run;

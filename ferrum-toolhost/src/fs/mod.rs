@@ -1,0 +1,122 @@
+//! Files, always by descriptor: resolving, reading, replacing, walking.
+//!
+//! Nothing here decides whether an act is allowed; nothing here compares paths as text.
+
+pub mod atomic;
+pub mod name;
+pub mod resolve;
+pub mod text;
+pub mod walk;
+
+use crate::fs::name::shown;
+use nix::errno::Errno;
+use std::path::{Path, PathBuf};
+
+/// Why something about a file could not be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FsError {
+    /// A system call failed. `wall` names the wall where nothing but a wall explains the failure.
+    System {
+        operation: &'static str,
+        path: PathBuf,
+        errno: Errno,
+        wall: Option<Wall>,
+    },
+    /// The object is not of the kind that the act needs.
+    Kind {
+        path: PathBuf,
+        found: &'static str,
+        wanted: &'static str,
+    },
+    /// The file is not the one that was looked at before.
+    Changed { path: PathBuf },
+    /// Something else about this path.
+    Other { path: PathBuf, what: String },
+}
+
+/// A wall that refused, and what was wanted of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wall {
+    /// The place is not part of the view.
+    Hidden,
+    /// Landlock said no to reading.
+    Read,
+    /// Landlock said no to writing.
+    Write,
+    /// The place is mounted read-only.
+    ReadOnly,
+}
+
+impl FsError {
+    /// A failed system call that no wall explains.
+    #[must_use]
+    pub fn system(operation: &'static str, path: &Path, errno: Errno) -> Self {
+        Self::System {
+            operation,
+            path: path.to_path_buf(),
+            errno,
+            wall: None,
+        }
+    }
+
+    /// The same, for a change that the file's own permissions allow: what is left is a wall.
+    #[must_use]
+    pub fn mutation(operation: &'static str, path: &Path, errno: Errno) -> Self {
+        let wall = match errno {
+            Errno::EROFS => Some(Wall::ReadOnly),
+            Errno::EACCES => Some(Wall::Write),
+            _ => None,
+        };
+        Self::System {
+            operation,
+            path: path.to_path_buf(),
+            errno,
+            wall,
+        }
+    }
+
+    #[must_use]
+    pub fn other(path: &Path, what: impl Into<String>) -> Self {
+        Self::Other {
+            path: path.to_path_buf(),
+            what: what.into(),
+        }
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::System { path, .. }
+            | Self::Kind { path, .. }
+            | Self::Changed { path }
+            | Self::Other { path, .. } => path,
+        }
+    }
+
+    #[must_use]
+    pub fn wall(&self) -> Option<Wall> {
+        match self {
+            Self::System { wall, .. } => *wall,
+            Self::Kind { .. } | Self::Changed { .. } | Self::Other { .. } => None,
+        }
+    }
+}
+
+impl std::fmt::Display for FsError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = shown(self.path());
+        match self {
+            Self::System { operation, errno, .. } => {
+                write!(f, "cannot {operation} {path}: {} ({errno:?})", errno.desc())
+            }
+            Self::Kind { found, wanted, .. } => write!(f, "{path} is {found}, not {wanted}"),
+            Self::Changed { .. } => write!(
+                f,
+                "{path} was changed by somebody else in the meantime; nothing was written, read it again"
+            ),
+            Self::Other { what, .. } => write!(f, "{path}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for FsError {}

@@ -1,0 +1,565 @@
+//! git's config file: reading it, and merging a session's changes back key by key.
+//!
+//! Only keys of a fixed list ever reach the real file, and only with values that name no program.
+//! Everything else that a session wrote is dropped and reported.
+
+use std::collections::BTreeMap;
+
+/// One assignment, with the lines that it stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// `section`, lower case.
+    section: String,
+    subsection: Option<String>,
+    /// Lower case.
+    name: String,
+    value: String,
+    /// Half-open range of bytes in the text, whole lines.
+    lines: std::ops::Range<usize>,
+}
+
+/// A parsed config file. Reading is lenient in what it skips and strict in what it takes: a line
+/// that is not understood makes the whole file count as changed in a dangerous way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    entries: Vec<Entry>,
+    /// A line that this reader does not understand.
+    odd: Option<usize>,
+}
+
+/// A full key: section, subsection, name.
+type Key = (String, Option<String>, String);
+
+impl Config {
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut config = Self {
+            entries: Vec::new(),
+            odd: None,
+        };
+        let (mut section, mut subsection) = (String::new(), None);
+        let mut at = 0;
+        while at < text.len() {
+            let start = at;
+            let line = logical_line(text, &mut at);
+            let mut rest = line.trim_start();
+            if let Some(after) = rest.strip_prefix('[') {
+                let Some((head, tail)) = header(after) else {
+                    config.odd.get_or_insert(start);
+                    continue;
+                };
+                (section, subsection) = head;
+                rest = tail.trim_start();
+            }
+            if rest.is_empty() || rest.starts_with(['#', ';']) {
+                continue;
+            }
+            match assignment(rest) {
+                Some((name, value)) if !section.is_empty() => config.entries.push(Entry {
+                    section: section.clone(),
+                    subsection: subsection.clone(),
+                    name,
+                    value,
+                    lines: start..at,
+                }),
+                _ => {
+                    config.odd.get_or_insert(start);
+                }
+            }
+        }
+        config
+    }
+
+    /// The last value of a key, as git takes it.
+    #[must_use]
+    pub fn value(&self, section: &str, subsection: Option<&str>, name: &str) -> Option<String> {
+        self.entries
+            .iter()
+            .rev()
+            .find(|e| e.section == section && e.subsection.as_deref() == subsection && e.name == name)
+            .map(|e| e.value.clone())
+    }
+
+    /// Keys that can make git run something or look elsewhere, as `section.sub.name`.
+    #[must_use]
+    pub fn dangerous(&self) -> Vec<String> {
+        let mut names: Vec<String> = self
+            .entries
+            .iter()
+            .filter(|e| !is_harmless(e))
+            .map(|e| shown(&key(e)))
+            .collect();
+        if self.odd.is_some() {
+            names.push("a line that cannot be read".into());
+        }
+        names.dedup();
+        names
+    }
+
+    fn values(&self) -> BTreeMap<Key, Vec<&str>> {
+        let mut map: BTreeMap<Key, Vec<&str>> = BTreeMap::new();
+        for entry in &self.entries {
+            map.entry(key(entry)).or_default().push(&entry.value);
+        }
+        map
+    }
+}
+
+/// What came of a session's copy of a config file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The text for the real file; equal to the old one when nothing is to be written.
+    pub text: String,
+    /// Keys whose change was dropped.
+    pub dropped: Vec<String>,
+}
+
+/// Takes the harmless changes from `old` to `new`.
+#[must_use]
+pub fn merge(old: &str, new: &str) -> Merged {
+    let unchanged = |dropped| Merged {
+        text: old.to_owned(),
+        dropped,
+    };
+    if old == new {
+        return unchanged(Vec::new());
+    }
+    let (before, after) = (Config::parse(old), Config::parse(new));
+    if after.odd.is_some() && before.odd != after.odd {
+        return unchanged(vec!["the whole change (a line that cannot be read)".into()]);
+    }
+    let (had, has) = (before.values(), after.values());
+    let guarded = |key: &Key, map: &BTreeMap<Key, Vec<&str>>, config: &Config| {
+        map.contains_key(key)
+            && config
+                .entries
+                .iter()
+                .any(|e| self::key(e) == *key && !is_harmless(e))
+    };
+    let changed: Vec<Key> = had
+        .keys()
+        .chain(has.keys())
+        .filter(|k| had.get(*k) != has.get(*k))
+        .cloned()
+        .collect();
+    let mut dropped: Vec<Key> = changed
+        .into_iter()
+        .filter(|k| guarded(k, &had, &before) || guarded(k, &has, &after))
+        .collect();
+    dropped.sort();
+    dropped.dedup();
+    if dropped.is_empty() {
+        return Merged {
+            text: new.to_owned(),
+            dropped: Vec::new(),
+        };
+    }
+    let mut text = String::with_capacity(new.len());
+    let mut at = 0;
+    for entry in after.entries.iter().filter(|e| dropped.contains(&key(e))) {
+        if entry.lines.start >= at {
+            text.push_str(&new[at..entry.lines.start]);
+            text.push_str(&kept_header(&new[entry.lines.clone()]));
+            at = entry.lines.end;
+        }
+    }
+    text.push_str(&new[at..]);
+    for entry in before.entries.iter().filter(|e| dropped.contains(&key(e))) {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&rendered(entry));
+    }
+    Merged {
+        text,
+        dropped: dropped.iter().map(shown).collect(),
+    }
+}
+
+/// A section header that stands on the same line as a dropped assignment stays.
+fn kept_header(line: &str) -> String {
+    match line.trim_start().strip_prefix('[').and_then(header) {
+        Some((_, tail)) => format!("{}\n", &line[..line.len() - tail.len()].trim_end()),
+        None => String::new(),
+    }
+}
+
+fn rendered(entry: &Entry) -> String {
+    let quoted = |s: &str| {
+        s.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n")
+            .replace('\t', "\\t")
+    };
+    let head = match &entry.subsection {
+        Some(sub) => format!(
+            "[{} \"{}\"]",
+            entry.section,
+            sub.replace('\\', "\\\\").replace('"', "\\\"")
+        ),
+        None => format!("[{}]", entry.section),
+    };
+    format!("{head}\n\t{} = \"{}\"\n", entry.name, quoted(&entry.value))
+}
+
+fn key(entry: &Entry) -> Key {
+    (
+        entry.section.clone(),
+        entry.subsection.clone(),
+        entry.name.clone(),
+    )
+}
+
+fn shown((section, subsection, name): &Key) -> String {
+    match subsection {
+        Some(sub) => format!("{section}.{sub}.{name}"),
+        None => format!("{section}.{name}"),
+    }
+}
+
+/// One line with its continuations; moves `at` past its end.
+fn logical_line<'a>(text: &'a str, at: &mut usize) -> &'a str {
+    let start = *at;
+    loop {
+        let end = text[*at..].find('\n').map_or(text.len(), |n| *at + n);
+        *at = (end + 1).min(text.len());
+        let line = text[start..end].strip_suffix('\r').unwrap_or(&text[start..end]);
+        let backslashes = line.bytes().rev().take_while(|b| *b == b'\\').count();
+        if backslashes % 2 == 0 || end == text.len() {
+            return &text[start..end];
+        }
+    }
+}
+
+/// `section]…` or `section "sub"]…` → names and what follows the bracket.
+fn header(after: &str) -> Option<((String, Option<String>), &str)> {
+    let name_end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.'))?;
+    let name = after[..name_end].to_ascii_lowercase();
+    let rest = after[name_end..].trim_start_matches([' ', '\t']);
+    if let Some(tail) = rest.strip_prefix(']') {
+        // `[branch.main]` is the old spelling of `[branch "main"]`.
+        let parts = name
+            .split_once('.')
+            .map(|(a, b)| (a.to_owned(), Some(b.to_owned())));
+        return Some((parts.unwrap_or((name, None)), tail));
+    }
+    let mut sub = String::new();
+    let mut chars = rest.strip_prefix('"')?.char_indices();
+    while let Some((index, c)) = chars.next() {
+        match c {
+            '\\' => sub.push(chars.next()?.1),
+            '"' => {
+                let tail = rest[1 + index + 1..]
+                    .trim_start_matches([' ', '\t'])
+                    .strip_prefix(']')?;
+                return Some(((name, Some(sub)), tail));
+            }
+            '\n' => return None,
+            c => sub.push(c),
+        }
+    }
+    None
+}
+
+/// `name`, `name = value` with git's quoting and comments.
+fn assignment(line: &str) -> Option<(String, String)> {
+    let end = line
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+        .unwrap_or(line.len());
+    let name = line[..end].to_ascii_lowercase();
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let rest = line[end..].trim_start_matches([' ', '\t']);
+    if rest.trim().is_empty() || rest.starts_with(['#', ';']) {
+        return Some((name, "true".into()));
+    }
+    let mut value = String::new();
+    let mut solid = 0;
+    let mut quoted = false;
+    let mut chars = rest.strip_prefix('=')?.trim_start().chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                solid = value.len();
+                continue;
+            }
+            '\\' => match chars.next()? {
+                '\n' => continue,
+                '\r' => {
+                    chars.next();
+                    continue;
+                }
+                'n' => value.push('\n'),
+                't' => value.push('\t'),
+                'b' => value.push('\u{8}'),
+                c @ ('"' | '\\') => value.push(c),
+                _ => return None,
+            },
+            '#' | ';' if !quoted => break,
+            c => value.push(c),
+        }
+        if quoted || !c.is_whitespace() {
+            solid = value.len();
+        }
+    }
+    if quoted {
+        return None;
+    }
+    value.truncate(solid);
+    Some((name, value))
+}
+
+/// Two-part keys whose every value is data. `*` ends a prefix.
+const PLAIN: &[(&str, &[&str])] = &[
+    ("user", &["name", "email", "usefconfigonly"]),
+    ("author", &["name", "email"]),
+    ("committer", &["name", "email"]),
+    (
+        "core",
+        &[
+            "repositoryformatversion",
+            "filemode",
+            "bare",
+            "logallrefupdates",
+            "ignorecase",
+            "precomposeunicode",
+            "symlinks",
+            "autocrlf",
+            "eol",
+            "safecrlf",
+            "quotepath",
+            "abbrev",
+            "sparsecheckout",
+            "sparsecheckoutcone",
+            "compression",
+            "bigfilethreshold",
+            "preloadindex",
+            "untrackedcache",
+            "commentchar",
+            "whitespace",
+            "checkstat",
+            "trustctime",
+        ],
+    ),
+    (
+        "extensions",
+        &["objectformat", "refstorage", "partialclone", "relativeworktrees"],
+    ),
+    ("init", &["defaultbranch"]),
+    ("pull", &["rebase", "ff"]),
+    ("push", &["default", "autosetupremote", "followtags"]),
+    ("fetch", &["prune", "prunetags", "all", "parallel"]),
+    (
+        "merge",
+        &["ff", "conflictstyle", "renames", "renamelimit", "stat", "log"],
+    ),
+    ("rebase", &["autosquash", "autostash", "updaterefs", "stat"]),
+    ("rerere", &["enabled", "autoupdate"]),
+    (
+        "diff",
+        &[
+            "algorithm",
+            "renames",
+            "renamelimit",
+            "mnemonicprefix",
+            "noprefix",
+            "context",
+            "colormoved",
+            "submodule",
+        ],
+    ),
+    ("log", &["date", "decorate", "follow", "abbrevcommit"]),
+    (
+        "status",
+        &[
+            "short",
+            "branch",
+            "showuntrackedfiles",
+            "showstash",
+            "submodulesummary",
+        ],
+    ),
+    ("color", &["*"]),
+    ("column", &["*"]),
+    ("advice", &["*"]),
+    (
+        "gc",
+        &[
+            "auto",
+            "autodetach",
+            "autopacklimit",
+            "pruneexpire",
+            "reflogexpire",
+            "worktreepruneexpire",
+        ],
+    ),
+    ("maintenance", &["auto", "strategy"]),
+    ("commit", &["verbose", "status", "cleanup"]),
+    ("tag", &["sort"]),
+    ("branch", &["autosetupmerge", "autosetuprebase", "sort"]),
+    ("checkout", &["defaultremote", "guess", "workers"]),
+    ("stash", &["showpatch", "showstat", "showincludeuntracked"]),
+    ("index", &["version", "threads", "sparse"]),
+    ("feature", &["manyfiles", "experimental"]),
+    ("pack", &["threads", "depth", "window"]),
+    ("protocol", &["version"]),
+    ("submodule", &["active", "recurse", "fetchjobs"]),
+    ("versionsort", &["suffix"]),
+    ("worktree", &["guessremote"]),
+    ("i18n", &["commitencoding", "logoutputencoding"]),
+    ("apply", &["whitespace"]),
+    ("blame", &["date", "showemail", "coloring"]),
+];
+
+/// Three-part keys whose values are data or addresses.
+const NAMED: &[(&str, &[&str])] = &[
+    (
+        "branch",
+        &[
+            "remote",
+            "merge",
+            "rebase",
+            "pushremote",
+            "description",
+            "mergeoptions",
+        ],
+    ),
+    (
+        "remote",
+        &[
+            "url",
+            "pushurl",
+            "fetch",
+            "push",
+            "tagopt",
+            "prune",
+            "prunetags",
+            "mirror",
+            "skipdefaultupdate",
+            "promisor",
+            "partialclonefilter",
+        ],
+    ),
+    (
+        "submodule",
+        &[
+            "url",
+            "active",
+            "branch",
+            "ignore",
+            "fetchrecursesubmodules",
+            "update",
+            "shallow",
+        ],
+    ),
+    ("color", &["*"]),
+    ("maintenance", &["enabled", "schedule"]),
+];
+
+/// True for a key and value that cannot make git run a program or look in another place.
+fn is_harmless(entry: &Entry) -> bool {
+    let table = if entry.subsection.is_some() { NAMED } else { PLAIN };
+    let signing_off = entry.section == "commit" && entry.name == "gpgsign"
+        || entry.section == "tag" && entry.name == "gpgsign";
+    if signing_off && entry.subsection.is_none() {
+        return matches!(entry.value.as_str(), "false" | "no" | "off" | "0");
+    }
+    let listed = table.iter().any(|(section, names)| {
+        *section == entry.section && names.iter().any(|n| *n == "*" || *n == entry.name)
+    });
+    listed && is_plain_value(&entry.value)
+}
+
+/// No program (`!cmd`), no option (`-x`), no remote helper (`ext::`), no control character.
+fn is_plain_value(value: &str) -> bool {
+    !value.starts_with(['!', '-']) && !value.contains("::") && !value.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "[core]\n\tbare = false\n[remote \"origin\"]\n\turl = ../o.git\n";
+
+    fn check(new: &str, text: &str, dropped: &[&str]) {
+        assert_eq!(
+            merge(BASE, new),
+            Merged {
+                text: text.into(),
+                dropped: dropped.iter().map(|s| (*s).into()).collect()
+            }
+        );
+    }
+
+    #[test]
+    fn harmless_changes_are_taken_whole() {
+        let new = format!(
+            "{BASE}[user]\n\tname = A B\n[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n"
+        );
+        check(&new, &new, &[]);
+    }
+
+    #[test]
+    fn keys_that_run_something_are_dropped_and_the_good_ones_stay() {
+        let new = format!("{BASE}[core]\n\tfsmonitor = ./x\n[user]\n\tname = A\n[alias]\n\tst = !./x\n");
+        check(
+            &new,
+            &format!("{BASE}[core]\n[user]\n\tname = A\n[alias]\n"),
+            &["alias.st", "core.fsmonitor"],
+        );
+    }
+
+    #[test]
+    fn every_spelling_of_a_dangerous_key_is_dropped() {
+        for bad in [
+            "[CORE] hooksPath = x",
+            "[core]\n\thooksPATH\n",
+            "[include]\n\tpath = ../evil",
+            "[includeIf \"gitdir:.\"]\n\tpath = e",
+            "[remote \"origin\"]\n\tuploadpack = ./x",
+            "[remote \"origin\"]\n\turl = ext::./x",
+            "[filter.x]\n\tclean = ./x",
+            "[submodule \"m\"]\n\tupdate = !./x",
+            "[core]\n\teditor = \"./x\" ; c",
+            "[core] sshCommand = a\\\n b",
+            "[extensions]\n\tworktreeConfig = true",
+            "[commit]\n\tgpgsign = true",
+        ] {
+            let merged = merge(BASE, &format!("{BASE}{bad}\n"));
+            assert!(!merged.dropped.is_empty(), "{bad}");
+            assert_eq!(
+                Config::parse(&merged.text).values(),
+                Config::parse(BASE).values(),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_dangerous_key_of_the_user_is_neither_changed_nor_removed() {
+        let old = format!("{BASE}[core]\n\tpager = less # mine\n");
+        assert_eq!(merge(&old, BASE).dropped, ["core.pager"]);
+        assert_eq!(
+            Config::parse(&merge(&old, BASE).text)
+                .value("core", None, "pager")
+                .as_deref(),
+            Some("less")
+        );
+        let changed = merge(&old, &old.replace("less # mine", "./x"));
+        assert_eq!(
+            Config::parse(&changed.text)
+                .value("core", None, "pager")
+                .as_deref(),
+            Some("less")
+        );
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_drops_the_whole_change() {
+        let merged = merge(BASE, &format!("{BASE}[user]\n\tname = \"open\n"));
+        assert_eq!(merged.text, BASE);
+        assert_eq!(merged.dropped.len(), 1);
+    }
+}

@@ -1,0 +1,492 @@
+//! What git, a shell or Ferrum would run on their own for this checkout, and how it stays as it is.
+//!
+//! With the mount view the parts are covered: git directories are bound on themselves so that they
+//! cannot be renamed, hooks and pointers are read-only, and `config` is redirected to a private
+//! copy whose harmless changes are merged back after each call. What mounts cannot hold (absent
+//! names, covers lost to somebody outside, forged or new repositories) and everything where there
+//! is no mount view is looked at after each call and put back.
+
+pub mod config;
+pub mod parts;
+pub mod repos;
+mod watch;
+
+use crate::confine::mounts::{Step, bind_here, cover};
+use crate::sys::mount::mount_id;
+use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
+use repos::{EntryKind, Found, Repository};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use watch::Watch;
+
+/// States of an interrupted git operation: the next `git rebase --continue` outside obeys them.
+const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
+
+/// A git directory with its covers.
+struct Guarded {
+    repository: Repository,
+    /// The entry itself where it is a file or a link.
+    entry: Part,
+    inode: Option<(u64, u64)>,
+    parts: GitParts,
+    /// Covered names with the id of the mount that covers them. Empty: held by looking only.
+    covers: Vec<(PathBuf, u64)>,
+    redirect: Option<Redirect>,
+    leftovers: BTreeSet<&'static str>,
+}
+
+/// `config` redirected to a private copy.
+struct Redirect {
+    copy: PathBuf,
+    /// Opened before the cover: the only way to write the real file from inside.
+    real: fs::File,
+    text: String,
+}
+
+/// A root's `.ferrum`.
+struct Folder {
+    path: PathBuf,
+    part: Part,
+}
+
+/// Watches over the protected parts of one session.
+pub struct Guard {
+    guarded: Vec<Guarded>,
+    folders: Vec<Folder>,
+    watch: Watch,
+    /// New repositories that were reported, so that each is told once.
+    known: BTreeSet<PathBuf>,
+    writable: Vec<PathBuf>,
+    /// Where config copies of this host lie, in the mount view.
+    copies: Option<PathBuf>,
+}
+
+/// What a look after a call found, one line each, for the result and the operator.
+pub type Findings = Vec<String>;
+
+impl Guard {
+    /// Takes stock of the writable roots and of git directories outside them. With a place for
+    /// config copies, covers what it finds by mounts.
+    ///
+    /// # Errors
+    /// [`Step`] where a cover fails.
+    pub fn new(
+        writable: &[PathBuf],
+        outside: Vec<Repository>,
+        copies: Option<PathBuf>,
+    ) -> Result<Self, Step> {
+        let mut found = Found::default();
+        for root in writable {
+            repos::walk(root, &mut found);
+        }
+        let watch = Watch::new(writable, &found.directories, found.truncated);
+        let mut repositories = outside;
+        repositories.append(&mut found.repositories);
+        let mut seen = BTreeSet::new();
+        repositories.retain(|r| seen.insert(r.entry.clone()));
+        let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
+        let folders: Vec<Folder> = writable
+            .iter()
+            .map(|root| root.join(".ferrum"))
+            .map(|path| Folder {
+                part: Part::of(&path),
+                path,
+            })
+            .collect();
+        if let Some(copies) = &copies {
+            for (number, one) in guarded.iter_mut().enumerate() {
+                one.cover(&copies.join(number.to_string()))?;
+            }
+            for folder in folders.iter().filter(|f| f.part != Part::Absent) {
+                bind_here(&folder.path, &folder.path, true)?;
+            }
+            for socket in &found.sockets {
+                cover(socket, false)?;
+            }
+        }
+        let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
+        Ok(Self {
+            guarded,
+            folders,
+            watch,
+            known,
+            writable: writable.to_vec(),
+            copies,
+        })
+    }
+
+    /// Before a call: whatever changed since the last look was done by somebody outside, who may.
+    pub fn before(&mut self) {
+        for one in &mut self.guarded {
+            one.before();
+        }
+        for folder in &mut self.folders {
+            folder.part = Part::of(&folder.path);
+        }
+    }
+
+    /// After a call: merges, puts back, and tells what it found.
+    pub fn after(&mut self) -> Findings {
+        let mut findings = Findings::new();
+        for index in 0..self.guarded.len() {
+            let moved = self.guarded[index].moved_back(&self.writable);
+            findings.extend(moved);
+            self.guarded[index].after(&mut findings);
+        }
+        for folder in &self.folders {
+            if Part::of(&folder.path) != folder.part {
+                findings.push(outcome(&folder.path, folder.part.restore(&folder.path)));
+            }
+        }
+        self.new_ones(&mut findings);
+        findings
+    }
+
+    fn new_ones(&mut self, findings: &mut Findings) {
+        let found = self.watch.look();
+        for repository in found.repositories {
+            if self
+                .guarded
+                .iter()
+                .any(|g| g.repository.entry == repository.entry)
+            {
+                continue;
+            }
+            if let Some(copies) = &self.copies {
+                heal_copied_config(&repository.git_dir, copies);
+            }
+            let obeyed = obeyed_parts(&repository.git_dir);
+            if obeyed.is_empty() || !self.known.insert(repository.entry.clone()) {
+                continue;
+            }
+            findings.push(format!(
+                "new repository {}: git would obey {}",
+                repository.entry.display(),
+                obeyed.join(", ")
+            ));
+        }
+        for folder in found.directories.iter().filter(|d| d.ends_with(".ferrum")) {
+            if !self.folders.iter().any(|f| f.path == **folder) && folder.join("config.toml").exists() {
+                findings.push(format!(
+                    "new project policy {}",
+                    folder.join("config.toml").display()
+                ));
+            }
+        }
+    }
+}
+
+impl Guarded {
+    fn new(repository: Repository) -> Self {
+        let entry = match repository.kind {
+            EntryKind::File | EntryKind::Symlink => Part::of(&repository.entry),
+            EntryKind::Directory | EntryKind::Bare => Part::Other,
+        };
+        let inode = fs::symlink_metadata(&repository.entry)
+            .ok()
+            .map(|m| (m.dev(), m.ino()));
+        let parts = GitParts::of(&repository.git_dir);
+        let leftovers = leftovers(&repository.git_dir);
+        Self {
+            repository,
+            entry,
+            inode,
+            parts,
+            covers: Vec::new(),
+            redirect: None,
+            leftovers,
+        }
+    }
+
+    /// Binds the directory on itself and covers its parts.
+    fn cover(&mut self, folder: &Path) -> Result<(), Step> {
+        let (entry, git_dir) = (self.repository.entry.clone(), self.repository.git_dir.clone());
+        match self.repository.kind {
+            EntryKind::File | EntryKind::Symlink => {
+                bind_here(&entry, &entry, true)?;
+                self.remember(entry.clone());
+                if !git_dir.is_dir() || git_dir == entry || !is_writable_here(&git_dir) {
+                    return Ok(());
+                }
+                bind_here(&git_dir, &git_dir, false)?;
+            }
+            EntryKind::Directory | EntryKind::Bare => bind_here(&entry, &entry, false)?,
+        }
+        self.remember(git_dir.clone());
+        let worktrees = fs::read_dir(git_dir.join("worktrees"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let pointers = worktrees.flat_map(|w| WORKTREE_NAMES.map(|name| w.path().join(name)));
+        for path in GIT_NAMES.iter().map(|n| git_dir.join(n)).chain(pointers) {
+            if fs::symlink_metadata(&path).is_ok() {
+                bind_here(&path, &path, true)?;
+                self.remember(path);
+            }
+        }
+        self.redirect(folder)
+    }
+
+    fn redirect(&mut self, folder: &Path) -> Result<(), Step> {
+        let path = self.repository.git_dir.join("config");
+        if fs::symlink_metadata(&path).is_err() {
+            return Ok(());
+        }
+        match self.try_redirect(folder, &path) {
+            Some(redirect) => {
+                let link = redirect.copy.with_file_name("link");
+                bind_here(&link, &path, true)?;
+                self.redirect = Some(redirect);
+            }
+            None => bind_here(&path, &path, true)?,
+        }
+        self.remember(path);
+        Ok(())
+    }
+
+    /// `None` where the real file cannot be written: a read-only cover is then the right one.
+    fn try_redirect(&self, folder: &Path, path: &Path) -> Option<Redirect> {
+        let real = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(path)
+            .ok()?;
+        let meta = real.metadata().ok()?;
+        let text = repos::read_small(path).filter(|_| meta.is_file() && meta.nlink() == 1)?;
+        let copy = folder.join("config");
+        fs::create_dir_all(folder).ok()?;
+        fs::write(&copy, &text).ok()?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(meta.mode() & 0o777)).ok()?;
+        symlink(&copy, folder.join("link")).ok()?;
+        Some(Redirect { copy, real, text })
+    }
+
+    fn remember(&mut self, path: PathBuf) {
+        if let Some(id) = id_of(&path) {
+            self.covers.push((path, id));
+        }
+    }
+
+    /// Every cover is still in place.
+    fn is_covered(&self) -> bool {
+        !self.covers.is_empty() && self.covers.iter().all(|(path, id)| id_of(path) == Some(*id))
+    }
+
+    fn before(&mut self) {
+        // Somebody outside may have made a hook or edited the config between two calls.
+        if !self.is_covered() {
+            self.covers.clear();
+            self.redirect = None;
+            self.parts = GitParts::of(&self.repository.git_dir);
+            self.inode = fs::symlink_metadata(&self.repository.entry)
+                .ok()
+                .map(|m| (m.dev(), m.ino()));
+            if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink) {
+                self.entry = Part::of(&self.repository.entry);
+            }
+        }
+        for (path, part) in &mut self.parts.others {
+            if *part == Part::Absent {
+                *part = Part::of(path);
+            }
+        }
+        self.leftovers = leftovers(&self.repository.git_dir);
+    }
+
+    fn after(&mut self, findings: &mut Findings) {
+        if !self.repository.git_dir.exists() {
+            return;
+        }
+        if self.is_covered() {
+            for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
+                if Part::of(path) != Part::Absent && !is_empty_directory(path) {
+                    findings.push(outcome(path, part.restore(path)));
+                }
+            }
+            if let Some(redirect) = &mut self.redirect {
+                redirect.merge(&self.repository.git_dir.join("config"), findings);
+            }
+        } else {
+            if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink)
+                && Part::of(&self.repository.entry) != self.entry
+            {
+                findings.push(outcome(
+                    &self.repository.entry,
+                    self.entry.restore(&self.repository.entry),
+                ));
+            }
+            findings.extend(self.parts.put_back());
+        }
+        for name in leftovers(&self.repository.git_dir).difference(&self.leftovers) {
+            findings.push(format!(
+                "an unfinished git operation was left in {}: {name}",
+                self.repository.git_dir.display()
+            ));
+        }
+    }
+
+    /// Without mounts a git directory can be moved away and another put in its place: finds the
+    /// old one by its inode and exchanges the two.
+    fn moved_back(&mut self, roots: &[PathBuf]) -> Findings {
+        let Some(inode) = self.inode.filter(|_| self.covers.is_empty()) else {
+            return Findings::new();
+        };
+        let entry = &self.repository.entry;
+        let now = fs::symlink_metadata(entry).ok().map(|m| (m.dev(), m.ino()));
+        if now == Some(inode) || self.repository.kind == EntryKind::File {
+            return Findings::new();
+        }
+        let Some(place) = roots.iter().find_map(|root| find_inode(root, inode)) else {
+            return Findings::new();
+        };
+        let flags = if now.is_some() {
+            nix::fcntl::RenameFlags::RENAME_EXCHANGE
+        } else {
+            nix::fcntl::RenameFlags::RENAME_NOREPLACE
+        };
+        let here = nix::fcntl::AT_FDCWD;
+        let result = nix::fcntl::renameat2(here, &place, here, entry, flags).map_err(std::io::Error::from);
+        vec![outcome(entry, result)]
+    }
+}
+
+impl Redirect {
+    /// Writes the harmless changes of the copy into the real file, in place: a rename onto a
+    /// covered name is refused in the host's own namespace too.
+    fn merge(&mut self, path: &Path, findings: &mut Findings) {
+        let new = repos::read_small(&self.copy);
+        if new.as_deref() == Some(&self.text) {
+            return;
+        }
+        let merged = match &new {
+            Some(new) => config::merge(&self.text, new),
+            None => config::Merged {
+                text: self.text.clone(),
+                dropped: vec!["the whole change (not a readable file)".into()],
+            },
+        };
+        if merged.text != self.text {
+            match self.write(&merged.text) {
+                Ok(()) => self.text.clone_from(&merged.text),
+                Err(e) => findings.push(format!("could not write {}: {e}", path.display())),
+            }
+        }
+        if !merged.dropped.is_empty() {
+            findings.push(format!(
+                "{}: kept out {}",
+                path.display(),
+                merged.dropped.join(", ")
+            ));
+        }
+        if new.as_deref() != Some(&self.text) {
+            let part = Part::File {
+                bytes: self.text.clone().into_bytes(),
+                mode: 0o644,
+            };
+            if let Err(e) = part.restore(&self.copy) {
+                findings.push(format!("could not reset the copy of {}: {e}", path.display()));
+            }
+        }
+    }
+
+    fn write(&mut self, text: &str) -> std::io::Result<()> {
+        self.real.seek(SeekFrom::Start(0))?;
+        self.real.write_all(text.as_bytes())?;
+        self.real.set_len(text.len() as u64)?;
+        self.real.sync_data()
+    }
+}
+
+fn id_of(path: &Path) -> Option<u64> {
+    mount_id(&CString::new(path.as_os_str().as_bytes()).ok()?).ok()
+}
+
+fn is_writable_here(path: &Path) -> bool {
+    nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn leftovers(git_dir: &Path) -> BTreeSet<&'static str> {
+    LEFTOVERS
+        .into_iter()
+        .filter(|name| git_dir.join(name).exists())
+        .collect()
+}
+
+/// What of a git directory git would run or follow, in words.
+fn obeyed_parts(git_dir: &Path) -> Vec<String> {
+    let mut obeyed = Vec::new();
+    if let Part::Directory { entries, .. } = Part::of(&git_dir.join("hooks")) {
+        obeyed.extend(entries.keys().map(|name| format!("hooks/{}", name.display())));
+    }
+    if let Ok(meta) = fs::symlink_metadata(git_dir.join("hooks")) {
+        if meta.is_symlink() || meta.file_type().is_fifo() {
+            obeyed.push("hooks (a link)".into());
+        }
+    }
+    let is_worktree = git_dir.parent().is_some_and(|p| p.ends_with("worktrees"));
+    if !is_worktree && git_dir.join("commondir").exists() {
+        obeyed.push("commondir".into());
+    }
+    for name in ["config", "config.worktree"] {
+        match repos::read_small(&git_dir.join(name)) {
+            Some(text) => obeyed.extend(
+                config::Config::parse(&text)
+                    .dangerous()
+                    .into_iter()
+                    .map(|k| format!("{name} {k}")),
+            ),
+            None if git_dir.join(name).exists() => obeyed.push(format!("{name} (not a plain file)")),
+            None => {}
+        }
+    }
+    obeyed.truncate(8);
+    obeyed
+}
+
+/// A copy of a repository made with its links holds our redirect as its config: outside the
+/// session that link leads nowhere, so it becomes the file that it stood for.
+fn heal_copied_config(git_dir: &Path, copies: &Path) {
+    let path = git_dir.join("config");
+    let Ok(target) = fs::read_link(&path) else { return };
+    if !target.starts_with(copies) {
+        return;
+    }
+    if let Some(text) = repos::read_small(&target) {
+        let harmless = config::merge("", &text).text;
+        let part = Part::File {
+            bytes: harmless.into_bytes(),
+            mode: 0o644,
+        };
+        // Left as it was where this fails: git then says so itself.
+        let _ = part.restore(&path);
+    }
+}
+
+/// Looks for a directory by inode, breadth first, within the bounds of a walk.
+fn find_inode(root: &Path, inode: (u64, u64)) -> Option<PathBuf> {
+    let mut open = vec![root.to_path_buf()];
+    let mut seen = 0;
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            seen += 1;
+            let Ok(meta) = entry.metadata() else { continue };
+            if (meta.dev(), meta.ino()) == inode {
+                return Some(entry.path());
+            }
+            if meta.is_dir() && seen < repos::WALK_DIRECTORIES_MAX {
+                open.push(entry.path());
+            }
+        }
+    }
+    None
+}

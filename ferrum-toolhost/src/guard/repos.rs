@@ -1,0 +1,303 @@
+//! Finding git directories: those below a writable root, and the one around the working directory.
+//!
+//! Reads directory entries and small pointer files, follows no link on the way down, and never
+//! descends into a git directory as if it were a work tree.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Directories that one walk visits at most; a tree above it is reported as not fully looked at.
+pub const WALK_DIRECTORIES_MAX: usize = 400_000;
+
+/// A git directory and how the work tree names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// The `.git` entry of the work tree, or the directory itself for a bare repository.
+    pub entry: PathBuf,
+    pub kind: EntryKind,
+    /// The real git directory, canonical.
+    pub git_dir: PathBuf,
+}
+
+/// What the `.git` entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    Directory,
+    File,
+    Symlink,
+    Bare,
+}
+
+/// What a walk found below a root.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub repositories: Vec<Repository>,
+    /// Every directory outside git directories, for the watch.
+    pub directories: Vec<PathBuf>,
+    /// Unix sockets that somebody outside may listen on.
+    pub sockets: Vec<PathBuf>,
+    /// The walk stopped at [`WALK_DIRECTORIES_MAX`].
+    pub truncated: bool,
+}
+
+/// Walks `root` and adds what it finds.
+pub fn walk(root: &Path, found: &mut Found) {
+    let mut open = vec![root.to_path_buf()];
+    while let Some(directory) = open.pop() {
+        if found.directories.len() >= WALK_DIRECTORIES_MAX {
+            found.truncated = true;
+            return;
+        }
+        visit(&directory, &mut open, found);
+        found.directories.push(directory);
+    }
+}
+
+fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
+    let first_child = open.len();
+    let (mut head, mut objects, mut refs) = (false, false, false);
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let name = entry.file_name();
+        if name == ".git" {
+            found.repositories.extend(repositories_at(&entry.path()));
+        } else if kind.is_dir() {
+            objects |= name == "objects";
+            refs |= name == "refs";
+            open.push(entry.path());
+        } else if kind.is_socket() {
+            found.sockets.push(entry.path());
+        } else {
+            head |= name == "HEAD";
+        }
+    }
+    if head && objects && refs {
+        // Git takes this directory for a bare repository; it has no work tree to walk.
+        open.truncate(first_child);
+        let bare = Repository {
+            entry: directory.into(),
+            kind: EntryKind::Bare,
+            git_dir: directory.into(),
+        };
+        found.repositories.push(bare);
+        found.repositories.extend(modules_of(directory));
+    }
+}
+
+/// The repository that a `.git` entry stands for, with the submodules inside its git directory.
+/// An odd entry gives nothing: git itself will not take it for a repository.
+#[must_use]
+pub fn repositories_at(entry: &Path) -> Vec<Repository> {
+    let Ok(meta) = fs::symlink_metadata(entry) else {
+        return Vec::new();
+    };
+    let kind = meta.file_type();
+    let (kind, git_dir) = if kind.is_dir() {
+        (EntryKind::Directory, Some(entry.to_path_buf()))
+    } else if kind.is_symlink() {
+        (
+            EntryKind::Symlink,
+            fs::canonicalize(entry).ok().filter(|p| p.is_dir()),
+        )
+    } else if kind.is_file() {
+        (EntryKind::File, git_file_target(entry))
+    } else {
+        return Vec::new();
+    };
+    // A link or file whose target does not resolve still has to be pinned: it could be made to
+    // resolve later. Its git directory is then nothing to cover.
+    let git_dir = git_dir.unwrap_or_else(|| entry.to_path_buf());
+    let mut all = vec![Repository {
+        entry: entry.to_path_buf(),
+        kind,
+        git_dir: git_dir.clone(),
+    }];
+    if kind == EntryKind::Directory {
+        all.extend(modules_of(&git_dir));
+    }
+    all
+}
+
+/// The git directories of submodules below `<git_dir>/modules`, each shown as a bare one.
+fn modules_of(git_dir: &Path) -> Vec<Repository> {
+    let mut all = Vec::new();
+    let mut open = vec![(git_dir.join("modules"), 0)];
+    while let Some((directory, depth)) = open.pop() {
+        if depth > 16 || all.len() > 4096 {
+            break;
+        }
+        let Ok(entries) = fs::read_dir(&directory) else {
+            continue;
+        };
+        for entry in entries
+            .flatten()
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+        {
+            let path = entry.path();
+            if path.join("HEAD").exists() {
+                all.push(Repository {
+                    entry: path.clone(),
+                    kind: EntryKind::Bare,
+                    git_dir: path.clone(),
+                });
+                open.push((path.join("modules"), depth + 1));
+            } else {
+                open.push((path, depth + 1));
+            }
+        }
+    }
+    all
+}
+
+/// The canonical directory that a gitfile names.
+#[must_use]
+pub fn git_file_target(entry: &Path) -> Option<PathBuf> {
+    let text = read_small(entry)?;
+    let target = text.strip_prefix("gitdir:")?.trim();
+    if target.is_empty() {
+        return None;
+    }
+    let base = entry.parent()?;
+    fs::canonicalize(base.join(target)).ok().filter(|p| p.is_dir())
+}
+
+/// Where a linked checkout's git directories lie, when they really belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Linked {
+    /// Directories to add to the view, writable: the common directory, which holds the worktree's
+    /// own, or the submodule's directory.
+    pub directory: PathBuf,
+    pub repositories: Vec<Repository>,
+}
+
+/// The git directory of a worktree or submodule checkout, if the user owns it and it names this
+/// checkout back. Anything else adds nothing: a gitfile is text that anybody may have written.
+#[must_use]
+pub fn linked(entry: &Path, uid: u32) -> Option<Linked> {
+    let git_dir = git_file_target(entry)?;
+    let owner = fs::metadata(&git_dir).ok()?.uid();
+    if owner != uid && owner != 0 {
+        return None;
+    }
+    let own_name = fs::canonicalize(entry.parent()?).ok()?.join(entry.file_name()?);
+    let common = if let Some(back) = read_small(&git_dir.join("gitdir")) {
+        let common_dir =
+            fs::canonicalize(git_dir.join(read_small(&git_dir.join("commondir"))?.trim())).ok()?;
+        let back = git_dir.join(back.trim());
+        let back = fs::canonicalize(back.parent()?).ok()?.join(back.file_name()?);
+        let grandparent = git_dir.parent()?.parent()?;
+        if back != own_name || grandparent != common_dir {
+            return None;
+        }
+        common_dir
+    } else {
+        let config = read_small(&git_dir.join("config"))?;
+        let work_tree = super::config::Config::parse(&config).value("core", None, "worktree")?;
+        let work_tree = fs::canonicalize(git_dir.join(work_tree)).ok()?;
+        if work_tree != own_name.parent()? {
+            return None;
+        }
+        git_dir
+    };
+    let mut repositories = vec![Repository {
+        entry: common.clone(),
+        kind: EntryKind::Bare,
+        git_dir: common.clone(),
+    }];
+    repositories.extend(modules_of(&common));
+    Some(Linked {
+        directory: common,
+        repositories,
+    })
+}
+
+/// The top of the work tree around `directory`: the nearest ancestor that has a `.git` which the
+/// user owns, not beyond `home`.
+#[must_use]
+pub fn work_tree_around(directory: &Path, home: &Path, uid: u32) -> Option<PathBuf> {
+    for ancestor in directory.ancestors() {
+        if ancestor == home && directory != home {
+            return None;
+        }
+        if let Ok(meta) = fs::symlink_metadata(ancestor.join(".git")) {
+            return (meta.uid() == uid || meta.uid() == 0).then(|| ancestor.to_path_buf());
+        }
+    }
+    None
+}
+
+/// The text of a small regular file, opened so that a FIFO or device cannot block or act.
+#[must_use]
+pub fn read_small(path: &Path) -> Option<String> {
+    const BYTES_MAX: u64 = 1 << 20;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn git_dir(path: &Path) {
+        for part in ["objects", "refs", "hooks"] {
+            fs::create_dir_all(path.join(part)).unwrap();
+        }
+        fs::write(path.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(path.join("config"), "[core]\n\tbare = false\n").unwrap();
+    }
+
+    #[test]
+    fn a_walk_finds_nested_bare_and_submodule_repositories_and_no_work_tree_inside_them() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        git_dir(&root.join(".git"));
+        git_dir(&root.join(".git/modules/a/b"));
+        git_dir(&root.join("vendor/n/.git"));
+        git_dir(&root.join("remote.git"));
+        let mut found = Found::default();
+        walk(&root, &mut found);
+        let mut entries: Vec<_> = found.repositories.iter().map(|r| r.entry.clone()).collect();
+        entries.sort();
+        let wanted = [".git", ".git/modules/a/b", "remote.git", "vendor/n/.git"].map(|p| root.join(p));
+        assert_eq!(entries, wanted);
+        assert!(!found.directories.iter().any(|d| d.starts_with(root.join(".git"))));
+        assert!(!found.directories.contains(&root.join("remote.git/objects")));
+    }
+
+    #[test]
+    fn a_gitfile_adds_its_directory_only_if_that_names_it_back() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        let uid = fs::metadata(&base).unwrap().uid();
+        let main = base.join("main/.git");
+        git_dir(&main);
+        let own = main.join("worktrees/w");
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir_all(base.join("w")).unwrap();
+        fs::write(base.join("w/.git"), format!("gitdir: {}\n", own.display())).unwrap();
+        fs::write(own.join("commondir"), "../..\n").unwrap();
+        fs::write(own.join("gitdir"), format!("{}\n", base.join("w/.git").display())).unwrap();
+        assert_eq!(linked(&base.join("w/.git"), uid).unwrap().directory, main);
+
+        fs::create_dir_all(base.join("thief")).unwrap();
+        fs::write(base.join("thief/.git"), format!("gitdir: {}\n", own.display())).unwrap();
+        assert_eq!(linked(&base.join("thief/.git"), uid), None);
+        fs::write(base.join("thief/.git"), format!("gitdir: {}\n", main.display())).unwrap();
+        assert_eq!(linked(&base.join("thief/.git"), uid), None);
+    }
+}

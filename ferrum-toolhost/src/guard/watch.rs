@@ -1,0 +1,138 @@
+//! One inotify instance for the life of a host: which names appeared in the writable roots.
+//!
+//! Walking the tree after every command would cost more than the command. The instance is never
+//! closed while the host lives: closing waits for a grace period of the kernel.
+
+use super::repos::{self, Found};
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// The watch over all directories of the roots.
+pub struct Watch {
+    inotify: Option<Inotify>,
+    paths: HashMap<WatchDescriptor, PathBuf>,
+    roots: Vec<PathBuf>,
+    /// Every directory is watched and no event was lost.
+    complete: bool,
+}
+
+impl Watch {
+    /// Watches the directories that a walk found. Where the kernel's limit is reached the watch
+    /// says so by walking everything each time.
+    #[must_use]
+    pub fn new(roots: &[PathBuf], directories: &[PathBuf], truncated: bool) -> Self {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok();
+        let complete = inotify.is_some() && !truncated;
+        let mut watch = Self {
+            inotify,
+            paths: HashMap::new(),
+            roots: roots.to_vec(),
+            complete,
+        };
+        for directory in directories {
+            watch.add(directory);
+        }
+        watch
+    }
+
+    fn add(&mut self, directory: &Path) {
+        let Some(inotify) = &self.inotify else { return };
+        let mask = AddWatchFlags::IN_CREATE
+            | AddWatchFlags::IN_MOVED_TO
+            | AddWatchFlags::IN_ONLYDIR
+            | AddWatchFlags::IN_DONT_FOLLOW;
+        match inotify.add_watch(directory, mask) {
+            Ok(descriptor) => {
+                self.paths.insert(descriptor, directory.to_path_buf());
+            }
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {}
+            Err(_) => self.complete = false,
+        }
+    }
+
+    /// Names that appeared since the last look: repositories, `.ferrum` folders, directories that
+    /// git would take for bare repositories. New directories are watched from now on.
+    pub fn look(&mut self) -> Found {
+        let (directories, mut touched) = self.drain();
+        let mut found = Found::default();
+        if self.complete {
+            for directory in &directories {
+                repos::walk(directory, &mut found);
+            }
+        } else {
+            for root in self.roots.clone() {
+                repos::walk(&root, &mut found);
+            }
+        }
+        for directory in found.directories.clone() {
+            self.add(&directory);
+        }
+        // A `.git` entry or a bare repository's names in a directory that was there before.
+        for name in ["HEAD", "objects", "refs"] {
+            touched.retain(|path| {
+                let is_part = path.file_name().is_some_and(|n| n == name);
+                if let (true, Some(parent)) = (is_part, path.parent()) {
+                    let all = ["HEAD", "objects", "refs"]
+                        .iter()
+                        .all(|n| parent.join(n).exists());
+                    if all && parent.file_name().is_none_or(|n| n != ".git") {
+                        found.repositories.push(repos::Repository {
+                            entry: parent.into(),
+                            kind: repos::EntryKind::Bare,
+                            git_dir: parent.into(),
+                        });
+                    }
+                }
+                !is_part
+            });
+        }
+        for path in touched
+            .iter()
+            .filter(|p| p.file_name().is_some_and(|n| n == ".git"))
+        {
+            found.repositories.extend(repos::repositories_at(path));
+        }
+        found.directories.extend(
+            touched
+                .into_iter()
+                .filter(|p| p.file_name().is_some_and(|n| n == ".ferrum")),
+        );
+        found
+    }
+
+    /// New directories, and the other interesting names.
+    fn drain(&mut self) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
+        let (mut directories, mut touched) = (BTreeSet::new(), BTreeSet::new());
+        let Some(inotify) = &self.inotify else {
+            return (directories, touched);
+        };
+        loop {
+            let events = match inotify.read_events() {
+                Ok(events) if !events.is_empty() => events,
+                Err(Errno::EINTR) => continue,
+                _ => break,
+            };
+            for event in events {
+                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+                    self.complete = false;
+                    continue;
+                }
+                let (Some(parent), Some(name)) = (self.paths.get(&event.wd), event.name) else {
+                    continue;
+                };
+                let path = parent.join(&name);
+                if name == ".git" || name == ".ferrum" || name == "HEAD" {
+                    touched.insert(path);
+                } else if event.mask.contains(AddWatchFlags::IN_ISDIR) {
+                    if name == "objects" || name == "refs" {
+                        touched.insert(path.clone());
+                    }
+                    directories.insert(path);
+                }
+            }
+        }
+        (directories, touched)
+    }
+}

@@ -1,0 +1,200 @@
+//! Session directories on disk: made at the start, found again by each new host, removed at the
+//! end. A lock that lives as long as the launcher tells a live one from one that was left behind.
+
+use super::cgroup;
+use ferrum_proto::charter::{Charter, HomeMode};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// Depth at which removing a hostile tree gives up.
+const REMOVE_DEPTH_MAX: usize = 256;
+
+/// The session's directories.
+pub struct Directories {
+    /// `<cache>/sessions/<name>`.
+    pub session: PathBuf,
+    pub name: String,
+    homes: PathBuf,
+    _lock: File,
+}
+
+impl Directories {
+    /// Makes the session's directory and sweeps those that dead launchers left.
+    ///
+    /// # Errors
+    /// A reason in words, naming the directory.
+    pub fn make(charter: &Charter) -> Result<Self, String> {
+        let base = charter.places.cache.to_path_buf();
+        let sessions = base.join("sessions");
+        let homes = base.join("homes");
+        for directory in [&sessions, &homes] {
+            private(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+        }
+        sweep(&sessions);
+        let name = format!(
+            "ferrum-{}-{}",
+            std::process::id(),
+            random().map_err(|e| format!("/dev/urandom: {e}"))?
+        );
+        let session = sessions.join(&name);
+        let at = |e: io::Error| format!("{}: {e}", session.display());
+        private(&session).map_err(at)?;
+        let lock = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(session.join("lock"))
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(at)?;
+        Ok(Self {
+            session,
+            name,
+            homes,
+            _lock: lock,
+        })
+    }
+
+    /// The directories of hosts for one working directory, owned by who will use them.
+    ///
+    /// # Errors
+    /// A reason in words.
+    pub fn for_cwd(
+        &self,
+        cwd: &Path,
+        mode: HomeMode,
+        owner: Option<(u32, u32)>,
+    ) -> Result<(PathBuf, PathBuf), String> {
+        let key = key_of(cwd);
+        let session = self.session.join(&key);
+        let home = match mode {
+            HomeMode::Project => self.homes.join(&key),
+            HomeMode::Fresh => session.join("home"),
+        };
+        let parts = ["tmp", "vartmp", "layers", "corner"].map(|p| session.join(p));
+        for directory in [&session].into_iter().chain(&parts).chain([&home]) {
+            private(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+            if let Some((uid, gid)) = owner {
+                chown(directory, Some(uid), Some(gid))
+                    .map_err(|e| format!("{}: {e}", directory.display()))?;
+            }
+        }
+        if owner.is_some() {
+            open_way(&session);
+            open_way(&home);
+        }
+        // As in any /tmp: several programs of the session may share it.
+        for directory in &parts[..2] {
+            let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o1777));
+        }
+        Ok((session, home))
+    }
+
+    /// Removes the session's directory with everything in it.
+    pub fn remove(&self) {
+        remove_tree(&self.session, 0);
+    }
+}
+
+/// A directory of mode 0700 that is ours; one that is somebody else's is refused.
+fn private(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(e),
+    }
+    let meta = fs::symlink_metadata(path)?;
+    if !meta.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+    }
+    Ok(())
+}
+
+/// Another uid has to pass through our private directories to reach its own.
+fn open_way(path: &Path) {
+    for directory in path.ancestors().skip(1) {
+        let Ok(meta) = fs::metadata(directory) else { return };
+        if meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o001 != 0 {
+            continue;
+        }
+        let _ = fs::set_permissions(
+            directory,
+            fs::Permissions::from_mode(meta.mode() & 0o7777 | 0o001),
+        );
+    }
+}
+
+/// A short stable name for a directory: the end of its path, and a hash of the whole.
+fn key_of(path: &Path) -> String {
+    // FNV-1a: names, not secrets.
+    let hash = path
+        .as_os_str()
+        .as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
+            (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let name: String = path
+        .file_name()
+        .map(|n| {
+            n.to_string_lossy()
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+                .take(24)
+                .collect()
+        })
+        .unwrap_or_default();
+    format!("{name}-{hash:016x}")
+}
+
+fn random() -> io::Result<String> {
+    let mut bytes = [0u8; 8];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Removes what launchers left that are dead: their lock is free.
+fn sweep(sessions: &Path) {
+    for entry in fs::read_dir(sessions).into_iter().flatten().flatten() {
+        let lock = fs::OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(entry.path().join("lock"));
+        match lock {
+            Ok(lock) if lock.try_lock().is_ok() => {}
+            // Made this instant, or left without a lock: an hour tells the two apart.
+            Err(_) if is_older_than_an_hour(&entry.path()) => {}
+            _ => continue,
+        }
+        if let Some(name) = entry.file_name().to_str() {
+            cgroup::sweep(name);
+        }
+        remove_tree(&entry.path(), 0);
+    }
+}
+
+fn is_older_than_an_hour(path: &Path) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|m| m.modified()).ok();
+    modified
+        .and_then(|m| m.elapsed().ok())
+        .is_some_and(|age| age.as_secs() > 3600)
+}
+
+/// Removes a tree that commands wrote: closed directories are opened first, links not followed.
+fn remove_tree(path: &Path, depth: usize) {
+    if fs::remove_dir_all(path).is_ok() || depth > REMOVE_DEPTH_MAX {
+        return;
+    }
+    if fs::symlink_metadata(path).is_ok_and(|m| m.is_dir()) {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => remove_tree(&entry.path(), depth + 1),
+                _ => drop(fs::remove_file(entry.path())),
+            }
+        }
+        let _ = fs::remove_dir(path);
+    }
+}

@@ -1,0 +1,249 @@
+//! Starting, reaping and ending hosts.
+
+use super::cgroup::Cgroup;
+use super::directories::Directories;
+use crate::sys::process::{Pid, RolePlan, Waited, kill, spawn_role, wait_any};
+use ferrum_proto::charter::{Charter, Wish};
+use ferrum_proto::frame;
+use ferrum_proto::limits::SEAL_BYTES_MAX;
+use ferrum_proto::seal::Seal;
+use ferrum_proto::terms::PathBytes;
+use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fstat};
+use nix::unistd::pipe2;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long hosts get to end by themselves when the front goes, in milliseconds.
+const END_MS_MAX: u64 = 1_000;
+
+/// One started host.
+struct Host {
+    number: u32,
+    /// The process that was started, and the one that it made in its namespaces.
+    pids: Vec<Pid>,
+    /// Read end of the pipe through which the host says its pids; it holds the other end for life.
+    life: OwnedFd,
+}
+
+/// Everything that the launcher has started.
+pub struct Hosts {
+    image: OwnedFd,
+    start: OwnedFd,
+    charter: Option<Charter>,
+    session: Option<(Directories, Result<Cgroup, String>)>,
+    running: Vec<Host>,
+}
+
+impl Hosts {
+    #[must_use]
+    pub fn new(image: OwnedFd, start: OwnedFd) -> Self {
+        Self {
+            image,
+            start,
+            charter: None,
+            session: None,
+            running: Vec::new(),
+        }
+    }
+
+    pub fn charter(&mut self, charter: Charter) {
+        self.charter = Some(charter);
+    }
+
+    /// Starts a host.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn open(&mut self, number: u32, cwd: &PathBytes, wish: Wish, socket: OwnedFd) -> Result<(), String> {
+        let charter = self.charter.clone().ok_or("no charter")?;
+        // The ceiling is checked again by policy in the host; here it needs no trust in either side.
+        if wish.tier.unwrap_or(charter.tier) < charter.ceiling {
+            let (tier, ceiling) = (wish.tier.unwrap_or(charter.tier).name(), charter.ceiling.name());
+            return Err(format!(
+                "tier {tier} is below the ceiling {ceiling} of the user's configuration"
+            ));
+        }
+        if self.session.is_none() {
+            let directories = Directories::make(&charter)?;
+            let cgroup = Cgroup::make(&directories.name);
+            self.session = Some((directories, cgroup));
+        }
+        let Some((directories, cgroup)) = &self.session else {
+            return Err("no session".into());
+        };
+        let directory = self.directory(cwd)?;
+        let canonical = std::fs::read_link(format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&directory)
+        ))
+        .map_err(|e| format!("{}: {e}", cwd.as_path().display()))?;
+        let become_user = other_owner(&directory);
+        let (session_dir, home_dir) = directories.for_cwd(&canonical, charter.home, become_user)?;
+        let seal = Seal {
+            charter,
+            wish,
+            cwd: cwd.clone(),
+            session_dir: PathBytes::from(session_dir.as_path()),
+            home_dir: PathBytes::from(home_dir.as_path()),
+        };
+        let memory = sealed_memory(&seal).map_err(|e| format!("cannot pass the seal: {e}"))?;
+        let (life, life_end) = pipe2(OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
+        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
+            .map_err(|e| format!("/dev/null: {e}"))?;
+        let cgroup = cgroup.as_ref().ok();
+        let pid = spawn_role(&RolePlan {
+            image: self.image.as_fd(),
+            argv: &[c"ferrum-toolhost", c"host"],
+            descriptors: &[
+                Some(null.as_fd()),
+                Some(null.as_fd()),
+                Some(null.as_fd()),
+                Some(socket.as_fd()),
+                Some(memory.as_fd()),
+                cgroup.map(|c| c.directory().as_fd()),
+                Some(life_end.as_fd()),
+            ],
+            cwd: directory.as_fd(),
+            cgroup_procs: cgroup.map(|c| c.leaf_procs().as_fd()),
+            cgroup_slot: 5,
+            become_user,
+        })
+        .map_err(|e| format!("cannot start a host: {e}"))?;
+        fcntl(&life, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| format!("pipe: {e}"))?;
+        self.running.push(Host {
+            number,
+            pids: vec![pid],
+            life,
+        });
+        Ok(())
+    }
+
+    /// The start directory is the one that was current when the front started, whatever its name
+    /// leads to by now; any other is opened by name.
+    fn directory(&self, cwd: &PathBytes) -> Result<OwnedFd, String> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let opened = open(cwd.as_path(), flags, Mode::empty());
+        let identity = |fd: &OwnedFd| fstat(fd).map(|s| (s.st_dev, s.st_ino));
+        match opened {
+            Ok(fd) if identity(&fd) != identity(&self.start) => Ok(fd),
+            Ok(_) => self.start.try_clone().map_err(|e| e.to_string()),
+            Err(e) => Err(format!("working directory {}: {e}", cwd.as_path().display())),
+        }
+    }
+
+    pub fn life_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.running
+            .iter()
+            .filter(|h| h.pids.len() < 2)
+            .map(|h| h.life.as_fd())
+    }
+
+    /// Takes the pids that hosts have said since.
+    pub fn read_pids(&mut self) {
+        for host in &mut self.running {
+            let mut word = [0u8; 4];
+            // Pids are written whole: four bytes into a pipe are never split.
+            while nix::unistd::read(&host.life, &mut word) == Ok(word.len()) {
+                host.pids.push(Pid::from_ne_bytes(word));
+            }
+        }
+    }
+
+    /// Reaps whatever has ended and returns the hosts that are gone as a whole.
+    pub fn reap(&mut self) -> Vec<(u32, String)> {
+        let mut gone = Vec::new();
+        loop {
+            let ended = match wait_any() {
+                Waited::Ended(ended) => ended,
+                Waited::Running | Waited::Childless => return gone,
+            };
+            self.read_pids();
+            let Some(at) = self.running.iter().position(|h| h.pids.contains(&ended.pid)) else {
+                // An orphan of a session without a pid namespace, adopted by this subreaper.
+                continue;
+            };
+            let host = &mut self.running[at];
+            host.pids.retain(|pid| *pid != ended.pid);
+            if host.pids.is_empty() {
+                let how = if ended.status < 128 {
+                    format!("exit status {}", ended.status)
+                } else {
+                    format!("signal {}", ended.status - 128)
+                };
+                gone.push((host.number, how));
+                self.running.remove(at);
+                // While another host is starting, its second process is not known yet.
+                if self.running.is_empty() {
+                    self.kill_adopted();
+                }
+            }
+        }
+    }
+
+    /// Ends one host at once.
+    pub fn close(&mut self, number: u32) {
+        for host in self.running.iter().filter(|h| h.number == number) {
+            for pid in &host.pids {
+                let _ = kill(*pid, libc::SIGKILL);
+            }
+        }
+    }
+
+    /// Kills children that are no hosts: orphans of a session without a pid namespace, which this
+    /// subreaper adopted when their host went.
+    fn kill_adopted(&self) {
+        let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|p| p.parse::<Pid>().ok()) {
+            if !self.running.iter().any(|h| h.pids.contains(&pid)) {
+                let _ = kill(pid, libc::SIGKILL);
+            }
+        }
+    }
+
+    /// Ends everything and removes what was made on disk.
+    pub fn end_all(&mut self) {
+        self.read_pids();
+        for pid in self.running.iter().flat_map(|h| &h.pids) {
+            let _ = kill(*pid, libc::SIGKILL);
+        }
+        let deadline = Instant::now() + Duration::from_millis(END_MS_MAX);
+        while Instant::now() < deadline {
+            self.kill_adopted();
+            match wait_any() {
+                Waited::Ended(_) => {}
+                Waited::Running => std::thread::sleep(Duration::from_millis(1)),
+                Waited::Childless => break,
+            }
+        }
+        if let Some((directories, cgroup)) = &self.session {
+            if let Ok(cgroup) = cgroup {
+                cgroup.end();
+            }
+            directories.remove();
+        }
+    }
+}
+
+/// As root over a directory of somebody else: that user's ids, so that ownership means what it says.
+fn other_owner(directory: &OwnedFd) -> Option<(u32, u32)> {
+    let stat = fstat(directory).ok()?;
+    let is_root = nix::unistd::geteuid().is_root();
+    (is_root && stat.st_uid != 0).then_some((stat.st_uid, stat.st_gid))
+}
+
+/// The seal in memory that nobody can change any more.
+fn sealed_memory(seal: &Seal) -> std::io::Result<OwnedFd> {
+    let bytes = frame::encode_value(seal, SEAL_BYTES_MAX).map_err(std::io::Error::other)?;
+    let memory = memfd_create("ferrum-seal", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let mut file = File::from(memory);
+    file.write_all(&bytes)?;
+    file.rewind()?;
+    let seals =
+        SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file.into())
+}

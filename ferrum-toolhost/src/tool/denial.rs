@@ -1,0 +1,108 @@
+//! Which wall refused, and what the operator could set to allow it. Native tools know: their
+//! denials are certain.
+
+use crate::fs::name::shown;
+use crate::fs::{FsError, Wall};
+use ferrum_proto::reply::Denial;
+use policy::Ground;
+use std::path::Path;
+
+/// The denial behind an error, if a wall is behind it.
+pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
+    let (wall, key) = match error.wall()? {
+        Wall::Hidden => ("view", "[tools] readable_roots"),
+        Wall::Read => ("landlock", "[tools] readable_roots"),
+        Wall::Write => ("landlock", "[tools] writable_roots"),
+        Wall::ReadOnly => ("view", "[tools] writable_roots"),
+    };
+    let remedy = if may_be_granted(error.path(), ground) {
+        key
+    } else {
+        ""
+    };
+    let what = shown(error.path()).into_owned();
+    Some(Denial {
+        what,
+        wall: wall.to_owned(),
+        remedy: remedy.to_owned(),
+        certain: true,
+    })
+}
+
+/// A remedy is named only for an absolute place that is none of Ferrum's, no dot directory (there
+/// lie keys and what shells run), no home itself, and no part of the system.
+fn may_be_granted(path: &Path, ground: &Ground) -> bool {
+    const SYSTEM: [&str; 12] = [
+        "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var",
+    ];
+    let hidden = path
+        .components()
+        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
+    let home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
+    path.is_absolute()
+        && !hidden
+        && !home
+        && path != Path::new("/home")
+        && !ground.home.starts_with(path)
+        && !SYSTEM.iter().any(|system| path.starts_with(system))
+        && !ground
+            .protected
+            .iter()
+            .any(|place| path.starts_with(place) || place.starts_with(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+    use policy::Isolation;
+
+    fn denied(path: &str, wall: Wall) -> Denial {
+        let ground = Ground {
+            cwd: "/work".into(),
+            home: "/home/me".into(),
+            writable: vec![],
+            readable: vec![],
+            private: vec![],
+            protected: vec!["/data/ferrum".into()],
+            isolation: Isolation::Full,
+        };
+        let errno = Errno::EACCES;
+        of(
+            &FsError::System {
+                operation: "open",
+                path: path.into(),
+                errno,
+                wall: Some(wall),
+            },
+            &ground,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_remedy_is_named_only_for_what_may_be_granted() {
+        assert_eq!(
+            denied("/srv/books", Wall::Hidden).remedy,
+            "[tools] readable_roots"
+        );
+        assert_eq!(
+            denied("/srv/books/a", Wall::ReadOnly).remedy,
+            "[tools] writable_roots"
+        );
+        for path in [
+            "/",
+            "/home",
+            "/home/me",
+            "/home/you",
+            "/root",
+            "/home/me/.ssh/id",
+            "/etc/shadow",
+        ] {
+            assert_eq!(denied(path, Wall::Read).remedy, "", "{path}");
+        }
+        assert_eq!(denied("/data", Wall::Write).remedy, "");
+        assert_eq!(denied("/data/ferrum/x", Wall::Write).remedy, "");
+        assert_eq!(denied("relative", Wall::Write).remedy, "");
+    }
+}

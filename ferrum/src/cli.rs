@@ -1,0 +1,230 @@
+//! The command line: definitions only.
+
+use crate::config::{NETWORKS, SHELLS, TIERS, Thinking};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use ferrum_proto::charter::{ToolsWish, Wish};
+use ferrum_proto::terms::{Network, Shell, Tier};
+
+/// A coding agent for Linux whose every act happens in a kernel-confined helper.
+#[derive(Debug, Parser)]
+#[command(name = "ferrum", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    #[command(flatten)]
+    pub print: PrintArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one tool call through the real path and print what a model would get.
+    Tool(ToolArgs),
+    /// Show which walls this machine offers, tier by tier.
+    Doctor(DoctorArgs),
+}
+
+/// One prompt, answered on stdout.
+#[derive(Debug, Args)]
+pub struct PrintArgs {
+    /// Answer one prompt and exit. Without a value the prompt is read from stdin; with one, piped
+    /// stdin is added below it.
+    #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
+    pub print: Option<String>,
+
+    #[command(flatten)]
+    pub model: ModelArgs,
+
+    #[command(flatten)]
+    pub wish: WishArgs,
+
+    /// Make exactly these tools available.
+    #[arg(long, value_name = "TOOL", num_args = 1.., value_delimiter = ',', conflicts_with = "no_tools")]
+    pub tools: Vec<String>,
+
+    /// Make no tool available.
+    #[arg(long)]
+    pub no_tools: bool,
+
+    /// Append to this session: a name (made when new), a path, or the beginning of an id.
+    #[arg(long, value_name = "REF")]
+    pub session: Option<String>,
+
+    /// Title of the session.
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+
+    /// Exit with 5 when a tool call was refused.
+    #[arg(long)]
+    pub fail_on_denial: bool,
+
+    /// Form of the answer.
+    #[arg(long, value_name = "FORM", value_parser = ["text"], default_value = "text")]
+    pub output: String,
+}
+
+/// Which model answers.
+#[derive(Debug, Default, Clone, Args)]
+pub struct ModelArgs {
+    /// Name of a provider in config.toml, or "fake".
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+
+    /// Name of a model or of a `[models]` entry.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// How much the model thinks.
+    #[arg(long, value_name = "LEVEL", value_parser = words(&Thinking::WORDS))]
+    pub thinking: Option<Thinking>,
+}
+
+/// What the operator asks of the tool host, between the ceiling and the project's floor.
+#[derive(Debug, Default, Clone, Args)]
+pub struct WishArgs {
+    /// Safety tier.
+    #[arg(long, value_name = "TIER", value_parser = words(&TIERS))]
+    pub safety: Option<Tier>,
+
+    /// What commands may reach over the network.
+    #[arg(long, value_name = "EXTENT", value_parser = words(&NETWORKS))]
+    pub network: Option<Network>,
+
+    /// How much of bash the text policy lets through.
+    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
+    pub shell: Option<Shell>,
+}
+
+/// `ferrum tool`.
+#[derive(Debug, Args)]
+pub struct ToolArgs {
+    /// read, write, edit, bash, wait, grep, find or ls.
+    pub name: String,
+
+    /// The arguments as one JSON object; "-" reads it from stdin.
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub arguments: String,
+
+    #[command(flatten)]
+    pub wish: WishArgs,
+
+    /// Print outcome, isolation, denials and timings as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl WishArgs {
+    /// The wish for a host, with the tool set `tools`.
+    #[must_use]
+    pub fn wish(&self, tools: ToolsWish) -> Wish {
+        Wish {
+            tier: self.safety,
+            network: self.network,
+            shell: self.shell,
+            tools,
+        }
+    }
+}
+
+impl PrintArgs {
+    #[must_use]
+    pub fn tools_wish(&self) -> ToolsWish {
+        if self.no_tools {
+            ToolsWish::None
+        } else if self.tools.is_empty() {
+            ToolsWish::Default
+        } else {
+            ToolsWish::Only(self.tools.clone())
+        }
+    }
+}
+
+impl Cli {
+    /// What this call asks of its first host.
+    #[must_use]
+    pub fn wish(&self) -> Wish {
+        match &self.command {
+            None => self.print.wish.wish(self.print.tools_wish()),
+            Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
+            Some(Command::Doctor(_)) => Wish::default(),
+        }
+    }
+}
+
+/// One of a few words, each with its meaning.
+fn words<T>(table: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(table.iter().map(|(word, _)| *word)).try_map(|text| {
+        let found = table.iter().find(|(word, _)| *word == text);
+        found.map(|(_, meaning)| *meaning).ok_or("not one of the words")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["ferrum"], args].concat())
+    }
+
+    #[test]
+    fn definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn print_takes_a_prompt_or_none() {
+        let prompt = |args: &[&str]| parse(args).expect("valid").print.print;
+        assert_eq!(prompt(&[]), None);
+        assert_eq!(prompt(&["-p"]).as_deref(), Some(""));
+        assert_eq!(prompt(&["-p", "hi"]).as_deref(), Some("hi"));
+        assert_eq!(prompt(&["-p", "--safety", "high"]).as_deref(), Some(""));
+        assert_eq!(
+            prompt(&["--safety", "high", "--print=- a"]).as_deref(),
+            Some("- a")
+        );
+    }
+
+    #[test]
+    fn tools_are_separated_by_spaces_or_commas() {
+        let tools = |args: &[&str]| parse(args).expect("valid").print.tools_wish();
+        let both = ToolsWish::Only(vec!["read".into(), "ls".into()]);
+        assert_eq!(tools(&["-p", "x", "--tools", "read", "ls"]), both);
+        assert_eq!(tools(&["-p", "x", "--tools", "read,ls"]), both);
+        assert_eq!(tools(&["-p", "x", "--no-tools"]), ToolsWish::None);
+        assert_eq!(tools(&["-p", "x"]), ToolsWish::Default);
+        assert!(parse(&["--no-tools", "--tools", "read"]).is_err());
+    }
+
+    #[test]
+    fn tool_and_doctor_have_their_own_arguments() {
+        let cli = parse(&[
+            "tool",
+            "bash",
+            "{}",
+            "--safety",
+            "high",
+            "--network",
+            "none",
+            "--json",
+        ])
+        .expect("valid");
+        assert_eq!(cli.wish().tier, Some(Tier::High));
+        assert_eq!(cli.wish().network, Some(Network::None));
+        assert!(parse(&["tool", "bash", "{}", "--safety", "top"]).is_err());
+        assert!(parse(&["doctor", "--json"]).is_ok());
+    }
+}

@@ -1,0 +1,306 @@
+//! Which provider and model answer, and whether they may be talked to at all.
+
+use super::Config;
+use super::error::ConfigError;
+use super::settings::{ProviderEntry, ProviderKind};
+use crate::cli::ModelArgs;
+use crate::config::Thinking;
+use secrecy::SecretString;
+
+/// The model that answers this session. Has no `Debug`: it holds the key.
+pub struct ProviderChoice {
+    /// Name in the configuration.
+    pub name: String,
+    pub entry: ProviderEntry,
+    /// The model as the user named it.
+    pub model: String,
+    /// The model as the provider knows it.
+    pub actual_model: String,
+    /// In tokens.
+    pub max_context_tokens: u64,
+    pub supports_images: bool,
+    pub thinking: Thinking,
+    pub key: Option<SecretString>,
+    /// What the user should be told about this choice.
+    pub notice: Option<String>,
+}
+
+impl Config {
+    /// The command line comes before the configuration; without either the built-in `fake`
+    /// provider answers, with a notice that names the file to edit.
+    ///
+    /// # Errors
+    /// An unknown provider, a missing model, address or key, or a key that would travel in clear.
+    pub fn provider(&self, asked: &ModelArgs) -> Result<ProviderChoice, ConfigError> {
+        let settings = &self.settings;
+        let named_model = asked.model.as_ref().or(settings.model.as_ref());
+        let alias = named_model.and_then(|name| settings.models.get(name));
+        let of_alias = alias.and_then(|alias| alias.provider.clone());
+        let of_asked_alias = of_alias.clone().filter(|_| asked.model.is_some());
+        let configured = settings.provider.clone().or(of_alias);
+        let wanted = asked.provider.clone().or(of_asked_alias).or(configured.clone());
+        let (name, notice) = match wanted {
+            _ if self.offline => (FAKE.to_owned(), None),
+            Some(name) => (name, None),
+            None => (FAKE.to_owned(), Some(self.no_provider_notice())),
+        };
+        let entry = self.entry(&name)?;
+        // A model of another provider's is of no use to this one.
+        let settings_model = settings
+            .model
+            .clone()
+            .filter(|_| configured.as_deref() == Some(name.as_str()));
+        let fake_model = (entry.kind == ProviderKind::Fake).then(|| FAKE.to_owned());
+        let model = asked
+            .model
+            .clone()
+            .or(settings_model)
+            .or(entry.default_model.clone())
+            .or(fake_model);
+        let model = model.ok_or_else(|| {
+            let hint = format!("set `model` or `providers.{name}.default_model`, or pass --model");
+            ConfigError::file(&self.file, format!("provider `{name}` has no model"), hint)
+        })?;
+        let alias = settings.models.get(&model);
+        let choice = ProviderChoice {
+            key: self.key(&name, &entry)?,
+            actual_model: alias
+                .and_then(|alias| alias.actual_model.clone())
+                .unwrap_or_else(|| model.clone()),
+            max_context_tokens: alias
+                .and_then(|alias| alias.max_context_tokens)
+                .unwrap_or(settings.max_context_tokens),
+            supports_images: alias.is_none_or(|alias| alias.supports_images),
+            thinking: asked.thinking.unwrap_or(settings.thinking),
+            model,
+            name,
+            entry,
+            notice,
+        };
+        self.check_address(&choice)?;
+        Ok(choice)
+    }
+
+    fn no_provider_notice(&self) -> String {
+        format!(
+            "no provider is configured, so the built-in `fake` one answers with a scripted tour; \
+             to use a model, add `provider = \"NAME\"` and a `[providers.NAME]` table to {}",
+            self.file.display()
+        )
+    }
+
+    fn entry(&self, name: &str) -> Result<ProviderEntry, ConfigError> {
+        let entry = self.settings.providers.get(name).cloned();
+        entry.or_else(|| (name == FAKE).then(fake_entry)).ok_or_else(|| {
+            let names: Vec<&str> = self
+                .settings
+                .providers
+                .keys()
+                .map(String::as_str)
+                .chain([FAKE])
+                .collect();
+            let message = format!("there is no provider `{name}`; known are: {}", names.join(", "));
+            ConfigError::file(&self.file, message, format!("add a `[providers.{name}]` table"))
+        })
+    }
+
+    fn key(&self, name: &str, entry: &ProviderEntry) -> Result<Option<SecretString>, ConfigError> {
+        let Some(variable) = &entry.api_key_env else {
+            return Ok(None);
+        };
+        match self.environment.secret(variable) {
+            Some(key) => Ok(Some(key)),
+            None => Err(ConfigError::file(
+                &self.file,
+                format!("provider `{name}` takes its key from the variable {variable}, which is not set"),
+                format!("export {variable}, or remove `providers.{name}.api_key_env`"),
+            )),
+        }
+    }
+
+    /// A credential never travels over plain HTTP to another machine unless the user says so.
+    fn check_address(&self, choice: &ProviderChoice) -> Result<(), ConfigError> {
+        let (name, entry) = (&choice.name, &choice.entry);
+        let fail = |message: String, hint: &str| Err(ConfigError::file(&self.file, message, hint));
+        let Some(address) = &entry.base_url else {
+            return match entry.kind {
+                ProviderKind::OpenAiCompatible => fail(
+                    format!("`providers.{name}.base_url` is missing"),
+                    "for instance http://127.0.0.1:8080/v1",
+                ),
+                ProviderKind::OpenAiCodex | ProviderKind::Anthropic | ProviderKind::Fake => Ok(()),
+            };
+        };
+        let url = match reqwest::Url::parse(address) {
+            Ok(url) if ["http", "https"].contains(&url.scheme()) && url.host().is_some() => url,
+            _ => {
+                return fail(
+                    format!("`providers.{name}.base_url` is not an http(s) address"),
+                    "",
+                );
+            }
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return fail(
+                format!("`providers.{name}.base_url` holds a password"),
+                "use `api_key_env` instead",
+            );
+        }
+        let authenticated =
+            choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
+        if url.scheme() == "http" && authenticated && !is_loopback(&url) && !entry.allow_insecure_http {
+            return fail(
+                format!(
+                    "`providers.{name}` would send its key over plain http to another machine, which is insecure"
+                ),
+                "use https, or set `allow_insecure_http = true` for this provider",
+            );
+        }
+        Ok(())
+    }
+}
+
+const FAKE: &str = "fake";
+
+fn fake_entry() -> ProviderEntry {
+    ProviderEntry {
+        kind: ProviderKind::Fake,
+        base_url: None,
+        api_key_env: None,
+        default_model: None,
+        streaming: true,
+        stream_usage: true,
+        allow_insecure_http: false,
+        extra_body: serde_json::Map::new(),
+        headers: Vec::new(),
+    }
+}
+
+/// True for an address of this machine, judged by the address itself: a name that only begins
+/// like one is not. `localhost` never leaves the machine (RFC 6761 §6.3).
+#[must_use]
+pub fn is_loopback(url: &reqwest::Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Environment;
+    use secrecy::ExposeSecret;
+
+    fn config(text: &str, vars: &[(&str, &str)]) -> Config {
+        let vars = [("HOME", "/home/ada")].iter().chain(vars);
+        let environment = Environment::from_vars(vars.map(|(n, v)| (n.into(), v.into())).collect());
+        Config::from_text(environment, text).expect("valid")
+    }
+
+    fn choose(text: &str, vars: &[(&str, &str)], asked: &ModelArgs) -> Result<ProviderChoice, String> {
+        config(text, vars)
+            .provider(asked)
+            .map_err(|error| format!("{error}; {}", error.hint))
+    }
+
+    const TWO: &str = "provider = \"a\"\nmodel = \"m\"\n\
+        [providers.a]\ntype = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"A_KEY\"\n\
+        [providers.b]\ntype = \"openai-compatible\"\nbase_url = \"https://example.org\"\ndefault_model = \"n\"\n\
+        [models.short]\nprovider = \"b\"\nactual_model = \"long\"\nmax_context_tokens = 9\nsupports_images = false\n";
+
+    #[test]
+    fn nothing_configured_is_fake_with_a_notice_that_names_the_file() {
+        let choice = choose("", &[], &ModelArgs::default()).ok().expect("fake");
+        assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
+        assert!(
+            choice
+                .notice
+                .expect("a notice")
+                .contains("/home/ada/.config/ferrum/config.toml")
+        );
+    }
+
+    #[test]
+    fn the_command_line_comes_first_and_aliases_bring_their_provider() {
+        let key = [("A_KEY", " k1 ")];
+        let choice = choose(TWO, &key, &ModelArgs::default()).ok().expect("a");
+        assert_eq!((choice.name.as_str(), choice.model.as_str()), ("a", "m"));
+        assert_eq!(choice.key.expect("a key").expose_secret(), "k1");
+        let other = ModelArgs {
+            provider: Some("b".into()),
+            ..ModelArgs::default()
+        };
+        let choice = choose(TWO, &key, &other).ok().expect("b");
+        assert_eq!((choice.name.as_str(), choice.model.as_str()), ("b", "n"));
+        let alias = ModelArgs {
+            model: Some("short".into()),
+            ..ModelArgs::default()
+        };
+        let choice = choose(TWO, &key, &alias).ok().expect("short");
+        assert_eq!(
+            (choice.name.as_str(), choice.actual_model.as_str()),
+            ("b", "long")
+        );
+        assert_eq!((choice.max_context_tokens, choice.supports_images), (9, false));
+    }
+
+    #[test]
+    fn offline_forces_fake() {
+        let choice = choose(TWO, &[("FERRUM_OFFLINE", "1")], &ModelArgs::default())
+            .ok()
+            .expect("fake");
+        assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
+        assert!(choice.notice.is_none());
+    }
+
+    #[test]
+    fn faults_name_the_key_or_variable() {
+        let plain = |url: &str| {
+            format!(
+                "provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"\nbase_url = \"{url}\"\napi_key_env = \"K\""
+            )
+        };
+        let key: &[(&str, &str)] = &[("K", "sk-1")];
+        let cases: [(String, &[(&str, &str)], &str); 8] = [
+            ("provider = \"x\"".to_owned(), &[], "no provider `x`"),
+            (plain("http://127.0.0.1:1"), &[], "variable K"),
+            (plain("http://127.0.0.1:1"), &[("K", "")], "variable K"),
+            (
+                plain("http://127.0.0.1.example.invalid/v1"),
+                key,
+                "allow_insecure_http",
+            ),
+            (
+                plain("http://localhost.example.invalid/v1"),
+                key,
+                "allow_insecure_http",
+            ),
+            (plain("ftp://a/b"), key, "http(s) address"),
+            (plain("https://u:p@a/b"), key, "password"),
+            (
+                "provider = \"p\"\nmodel = \"m\"\n[providers.p]\ntype = \"openai-compatible\"".to_owned(),
+                &[],
+                "base_url",
+            ),
+        ];
+        for (text, vars, part) in cases {
+            let error = choose(&text, vars, &ModelArgs::default()).err().expect("refused");
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(!error.contains("sk-1"));
+        }
+        for address in [
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost:1",
+            "https://example.org",
+        ] {
+            assert!(
+                choose(&plain(address), key, &ModelArgs::default()).is_ok(),
+                "{address}"
+            );
+        }
+    }
+}

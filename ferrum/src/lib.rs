@@ -1,0 +1,17 @@
+//! The front of Ferrum: operator, providers, sessions.
+//!
+//! It holds the keys and the network, and therefore it never writes the workspace and never
+//! starts a program: everything that a model asks for goes over the tool socket to a confined
+//! host. What it gives up before it meets untrusted bytes stands in [`confine`].
+
+pub mod cli;
+pub mod config;
+pub mod confine;
+pub mod exit;
+mod filter;
+pub mod host;
+pub mod mode;
+pub mod start;
+mod sys;
+pub mod tools;
+pub mod ui;

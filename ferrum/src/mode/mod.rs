@@ -1,0 +1,62 @@
+//! The ways to run, one file each. Each gets a [`crate::start::Start`] and makes its own runtime.
+
+pub mod doctor;
+pub mod print;
+pub mod prompt;
+pub mod tool;
+
+use crate::exit::{Failure, Kind};
+use crate::ui::terminal_text::sanitise;
+use std::io::{IsTerminal, Write};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// One thread: the front waits far more than it computes.
+///
+/// # Errors
+/// When the system gives no event queue.
+pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| Failure::new(Kind::Error, format!("the runtime cannot be started: {error}")))
+}
+
+/// Waits for Ctrl-C or SIGTERM and says which. Never resolves where signals cannot be heard.
+pub async fn interrupted() -> Kind {
+    let (Ok(mut cancel), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = cancel.recv() => Kind::Cancelled,
+        _ = terminate.recv() => Kind::Terminated,
+    }
+}
+
+/// Writes to stdout; what goes to a terminal passes the sanitiser.
+///
+/// # Errors
+/// When stdout is closed or full.
+pub fn write_out(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let clean = if stdout.is_terminal() {
+        Some(sanitise(text))
+    } else {
+        None
+    };
+    let text = clean.as_deref().unwrap_or(text);
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
+}
+
+/// Tells the user something beside the result.
+pub fn notice(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let line = format!("ferrum: {text}\n");
+    let line = if stderr.is_terminal() {
+        sanitise(&line)
+    } else {
+        line
+    };
+    // A closed stderr takes no notices.
+    let _ = stderr.write_all(line.as_bytes());
+}

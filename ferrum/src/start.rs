@@ -1,0 +1,146 @@
+//! The steps between a parsed command line and the first thread, in the only right order.
+
+use crate::cli::{Cli, Command};
+use crate::config::{Config, ConfigError, Environment, working_directory};
+use crate::confine::{Confinement, confine};
+use crate::exit::{Failure, Kind};
+use crate::host::{Cause, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
+use ferrum_proto::charter::Wish;
+use ferrum_proto::terms::PathBytes;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// What every mode gets: the configuration, and a launcher that has been asked for a host
+/// already. No thread and no runtime exist yet.
+pub struct Start {
+    pub config: Config,
+    /// The working directory as the user wrote it.
+    pub cwd: PathBuf,
+    /// What the front itself has given up.
+    pub confinement: Confinement,
+    pub hosts: Waiting,
+}
+
+/// The launcher and the host that was asked for, until there is a runtime to hear them.
+#[derive(Debug)]
+pub struct Waiting {
+    launcher: Launcher,
+    control: Control,
+    first: Option<Opened>,
+    place: Place,
+}
+
+impl Start {
+    /// Launcher, configuration, charter, first host, confinement.
+    ///
+    /// The launcher comes first, since it loads while we read; it is told nothing before the
+    /// configuration is known to be sound. Everything for it is sent without waiting.
+    ///
+    /// # Errors
+    /// Any [`Failure`]; the launcher then ends with its socket.
+    pub fn new(cli: &Cli) -> Result<Self, Failure> {
+        let (launcher, control) = Launcher::spawn()?;
+        let config = Config::load(Environment::of_process())?;
+        let cwd = find_cwd(&config)?;
+        let wish = cli.wish();
+        check_ceiling(&config, &wish)?;
+        let mut hosts = Waiting {
+            launcher,
+            control,
+            first: None,
+            place: Place {
+                cwd: PathBytes::from(cwd.as_path()),
+                wish,
+            },
+        };
+        // doctor opens one host for each tier itself.
+        let wants_host = !matches!(cli.command, Some(Command::Doctor(_)));
+        let asked = hosts.ask(config.charter(), wants_host);
+        asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
+        if cli.command.is_none() {
+            make_data_directory(&config.dirs.data)?;
+        }
+        let confinement = confine(&config.dirs);
+        Ok(Self {
+            config,
+            cwd,
+            confinement,
+            hosts,
+        })
+    }
+}
+
+impl Waiting {
+    fn ask(&mut self, charter: ferrum_proto::charter::Charter, wants_host: bool) -> Result<(), Cause> {
+        self.control.send_charter(charter)?;
+        if wants_host {
+            self.first = Some(self.control.open_host(&self.place.cwd, &self.place.wish)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the hosts over into the runtime that this is called in, and waits for the policy in
+    /// force. The walls come up meanwhile: see `ToolHost::ready`.
+    ///
+    /// # Errors
+    /// [`Fault`] when no host came up; turn it into a [`Failure`] for the exit code.
+    pub async fn open(mut self) -> Result<Hosts, Fault> {
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => self
+                .control
+                .open_host(&self.place.cwd, &self.place.wish)
+                .map_err(Fault::NotStarted)?,
+        };
+        Hosts::start(self.launcher, self.control, first, self.place).await
+    }
+
+    /// For looking at several hosts without calling any.
+    ///
+    /// # Errors
+    /// When the control socket cannot be registered with the runtime.
+    pub(crate) fn probe(self) -> Result<Prober, Cause> {
+        Prober::new(self.launcher, self.control, self.place.cwd)
+    }
+}
+
+fn find_cwd(config: &Config) -> Result<PathBuf, Failure> {
+    let pwd = config.variable("PWD").map(PathBuf::from);
+    working_directory(pwd).map_err(|error| {
+        Failure::new(
+            Kind::Usage,
+            format!("the working directory cannot be used: {error}"),
+        )
+        .with_hint("change into a directory that exists")
+    })
+}
+
+/// The launcher checks this again; here the message can name the key.
+fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
+    let ceiling = config.settings.safety.ceiling;
+    match wish.tier {
+        Some(tier) if tier < ceiling => Err(ConfigError::file(
+            &config.file,
+            format!(
+                "--safety {} is below `safety.ceiling` = \"{}\"",
+                tier.name(),
+                ceiling.name()
+            ),
+            format!("ask for {} or higher, or change `safety.ceiling`", ceiling.name()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Sessions are for the user's eyes alone.
+fn make_data_directory(data: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+    made.map_err(|error| {
+        Failure::new(
+            Kind::Error,
+            format!("the data directory {} cannot be made: {error}", data.display()),
+        )
+        .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
+    })
+}

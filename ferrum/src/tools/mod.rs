@@ -1,0 +1,3 @@
+//! The tools as the model sees them.
+
+pub mod args;

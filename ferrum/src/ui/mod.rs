@@ -1,0 +1,3 @@
+//! What the operator sees.
+
+pub mod terminal_text;

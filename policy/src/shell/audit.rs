@@ -1,0 +1,303 @@
+//! The leaf audit: a tree without ERROR is not yet a tree of what bash will run.
+//!
+//! The grammar accepts texts in which bash sees a command that is in no node: backticks in
+//! here-documents and expansion defaults, words glued by `\⏎`, separators swallowed by a
+//! `regex` leaf. The audit looks at the bytes that no node explains and at leaves that hold more
+//! than their kind allows. A hit means "cannot be read", not "is bad".
+
+use super::deny::{Check, Deny};
+use super::lower::{children, gap_arguments};
+use std::ops::Range;
+use tree_sitter::Node;
+
+const RESERVED: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
+    "in", "function", "{", "}", "!", "[[", "]]",
+];
+
+/// Where the audit is: carried downwards, because looking up from a node walks from the root.
+#[derive(Clone, Copy, Default)]
+struct Inside {
+    expansion: bool,
+    test: bool,
+}
+
+struct Audit<'a> {
+    text: &'a str,
+    last_end: usize,
+    last_text: &'a str,
+    has_coproc: bool,
+}
+
+/// Audits a whole tree.
+pub(super) fn audit(root: Node<'_>, text: &str) -> Check {
+    let mut audit = Audit {
+        text,
+        last_end: 0,
+        last_text: "",
+        has_coproc: false,
+    };
+    audit.visit(root, Inside::default())?;
+    audit.gap(text.len(), "\n", &(text.len()..text.len()))
+}
+
+/// Refuses a carriage return that stands outside quotes, comments excepted from nothing.
+pub(super) fn check_carriage_returns(root: Node<'_>, text: &str) -> Check {
+    if !text.contains('\r') {
+        return Ok(());
+    }
+    let mut quoted = Vec::new();
+    quoted_ranges(root, &mut quoted);
+    for (at, _) in text.match_indices('\r') {
+        if !quoted.iter().any(|range: &Range<usize>| range.contains(&at)) {
+            return Err(Deny::new(
+                "control",
+                &(at..at + 1),
+                "contains control character U+000D outside quotes",
+            )
+            .hint("use plain newlines"));
+        }
+    }
+    Ok(())
+}
+
+fn quoted_ranges(node: Node<'_>, out: &mut Vec<Range<usize>>) {
+    if matches!(
+        node.kind(),
+        "string" | "raw_string" | "ansi_c_string" | "heredoc_body"
+    ) {
+        out.push(node.byte_range());
+        return;
+    }
+    for part in children(node) {
+        quoted_ranges(part, out);
+    }
+}
+
+impl<'a> Audit<'a> {
+    fn slice(&self, node: Node<'_>) -> &'a str {
+        self.text.get(node.byte_range()).unwrap_or("")
+    }
+
+    fn visit(&mut self, node: Node<'_>, mut inside: Inside) -> Check {
+        match node.kind() {
+            "string" | "heredoc_body" => return self.template(node, inside),
+            "raw_string" | "ansi_c_string" | "heredoc_content" => return self.leaf(node, inside),
+            "command_substitution" => {
+                if self.slice(node).starts_with('`') && self.slice(node).contains("\\`") {
+                    return Err(unreadable(
+                        &node.byte_range(),
+                        "backticks inside backticks",
+                        "use $( … )",
+                    ));
+                }
+                inside = Inside::default();
+            }
+            "process_substitution" => inside = Inside::default(),
+            "expansion" | "arithmetic_expansion" | "subscript" => inside.expansion = true,
+            "test_command" => inside.test = true,
+            "command" => self.command(node)?,
+            _ => {}
+        }
+        if node.child_count() == 0 {
+            return self.leaf(node, inside);
+        }
+        for part in children(node) {
+            self.visit(part, inside)?;
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Check {
+        for part in children(node) {
+            if part.kind() == "regex" {
+                return Err(unreadable(
+                    &part.byte_range(),
+                    "an operand after == or =~ outside [[ ]]",
+                    "quote it",
+                ));
+            }
+            if part.kind() != "command_name" {
+                continue;
+            }
+            let name = self.slice(part);
+            self.has_coproc |= name == "coproc";
+            if RESERVED.contains(&name) && !(name == "}" && self.has_coproc) {
+                let what = format!("the reserved word {name} where a command is expected");
+                return Err(unreadable(
+                    &part.byte_range(),
+                    &what,
+                    "write it on lines of its own or quote it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Quoted text: whatever bash would expand in it must be a node.
+    fn template(&mut self, node: Node<'_>, inside: Inside) -> Check {
+        self.gap(node.start_byte(), self.slice(node), &node.byte_range())?;
+        let mut at = node.start_byte();
+        for part in children(node) {
+            if !is_expansion(part.kind()) {
+                continue;
+            }
+            self.template_text(at..part.start_byte())?;
+            self.last_end = part.start_byte();
+            self.last_text = "";
+            self.visit(part, inside)?;
+            at = part.end_byte();
+        }
+        self.template_text(at..node.end_byte())?;
+        self.pass(node);
+        Ok(())
+    }
+
+    fn template_text(&self, range: Range<usize>) -> Check {
+        match hidden_expansion(self.text.get(range.clone()).unwrap_or(""), false) {
+            None => Ok(()),
+            Some(at) => {
+                let at = range.start + at;
+                Err(unreadable(
+                    &(at..at + 1),
+                    "an expansion in quoted text that the parser does not see",
+                    "use $( … ) instead of backticks, or quote the delimiter of the here-document",
+                ))
+            }
+        }
+    }
+
+    fn leaf(&mut self, node: Node<'_>, inside: Inside) -> Check {
+        let text = self.slice(node);
+        let range = node.byte_range();
+        self.gap(range.start, text, &range)?;
+        self.pass(node);
+        let kind = node.kind();
+        if !matches!(
+            kind,
+            "word" | "variable_name" | "regex" | "extglob_pattern" | "number"
+        ) {
+            return Ok(());
+        }
+        if text.contains("\\\n") {
+            return Err(unreadable(
+                &range,
+                "a word that goes on after a backslash and a newline",
+                "write it in one piece",
+            ));
+        }
+        if let Some(at) = hidden_expansion(text, true) {
+            let at = range.start + at;
+            return Err(unreadable(
+                &(at..at + 1),
+                "an expansion inside a word that the parser does not see",
+                "use $( … ) on its own",
+            ));
+        }
+        let may_separate = inside.expansion || inside.test || matches!(kind, "regex" | "extglob_pattern");
+        if !may_separate && has_separator(text) {
+            return Err(unreadable(
+                &range,
+                "a separator inside a word",
+                "put blanks around the operator",
+            ));
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, node: Node<'_>) {
+        self.last_end = node.end_byte();
+        self.last_text = self.slice(node);
+    }
+
+    /// Bytes between two leaves: blanks, newlines, `\⏎`, and the two arguments that the grammar
+    /// drops.
+    fn gap(&self, to: usize, next: &str, span: &Range<usize>) -> Check {
+        let Some(gap) = self.text.get(self.last_end..to) else {
+            return Ok(());
+        };
+        if gap.is_empty() {
+            return Ok(());
+        }
+        let at = self.last_end..to;
+        let dropped = gap_arguments(gap);
+        let mut rest = gap.replace("\\\n", "\n");
+        for word in &dropped {
+            rest = rest.replacen(if *word == " " { "\\ " } else { "-" }, "", 1);
+        }
+        if !rest.chars().all(|c| " \t\n".contains(c)) {
+            return Err(unreadable(&at, "text that belongs to no construct", "quote it"));
+        }
+        let glued = gap.contains("\\\n") && gap.replace("\\\n", "").is_empty();
+        let operator_before = matches!(
+            self.last_text,
+            "&&" | "||" | "|" | ";" | "(" | ";;" | "then" | "do"
+        );
+        let word_after = !next.starts_with(['&', '|', ';', '<', '>', '(', ')']);
+        if glued
+            && !(operator_before && word_after)
+            && !self.last_text.ends_with('\n')
+            && !next.starts_with('\n')
+        {
+            return Err(unreadable(
+                span,
+                "words joined by a backslash and a newline",
+                "put a blank before the backslash",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(span: &Range<usize>, what: &str, hint: &str) -> Deny {
+    Deny::new(
+        "unreadable",
+        span,
+        format!("cannot be read with certainty: {what}"),
+    )
+    .hint(hint)
+}
+
+fn is_expansion(kind: &str) -> bool {
+    matches!(
+        kind,
+        "simple_expansion"
+            | "expansion"
+            | "command_substitution"
+            | "arithmetic_expansion"
+            | "process_substitution"
+    )
+}
+
+/// Position of an unescaped opening that bash expands; process substitutions only outside quotes.
+fn hidden_expansion(text: &str, outside_quotes: bool) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let next = bytes.get(at + 1).copied();
+        match bytes[at] {
+            b'\\' => at += 1,
+            b'`' => return Some(at),
+            b'$' if matches!(next, Some(b'(' | b'{' | b'[')) => return Some(at),
+            b'$' if next == Some(b'\\') && bytes.get(at + 2) == Some(&b'\n') => return Some(at),
+            b'<' | b'>' if outside_quotes && next == Some(b'(') => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn has_separator(text: &str) -> bool {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                chars.next();
+            }
+            ';' | '&' | '|' | '\n' | ' ' | '\t' | '(' | ')' | '<' | '>' => return true,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,500 @@
+//! What no tier runs: gaining authority, destroying the machine, writing protected paths.
+//!
+//! Searched first, and in everything literal: bodies, functions, substitutions, wrappers, and
+//! shell texts handed to `bash -c`, `eval`, `trap`, `xargs`, `find -exec`.
+
+use super::argv::{self, Valued};
+use super::deny::{Check, Deny};
+use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
+use super::payload;
+use super::place::{Place, Target, normal};
+use super::script::{Command, Kind, Node, Redirect, RedirectKind, Word};
+use super::walk::{self, Rules};
+use super::wrapper::{self, Manner, base_name};
+use super::writes::{self, Write};
+use crate::{Ground, protect};
+use std::path::Path;
+
+const PRIVILEGE: &[&str] = &[
+    "sudo",
+    "sudoedit",
+    "su",
+    "doas",
+    "pkexec",
+    "run0",
+    "runuser",
+    "sg",
+    "newgrp",
+    "setpriv",
+    "capsh",
+    "chroot",
+    "nsenter",
+    "umount",
+    "fusermount",
+    "fusermount3",
+    "losetup",
+    "swapon",
+    "swapoff",
+    "insmod",
+    "rmmod",
+    "modprobe",
+    "kexec",
+    "setcap",
+    "passwd",
+    "chpasswd",
+    "gpasswd",
+    "chage",
+    "chsh",
+    "chfn",
+    "useradd",
+    "userdel",
+    "usermod",
+    "adduser",
+    "deluser",
+    "groupadd",
+    "groupdel",
+    "groupmod",
+    "addgroup",
+    "delgroup",
+    "visudo",
+    "vipw",
+    "vigr",
+    "pam-auth-update",
+    "newuidmap",
+    "newgidmap",
+    "machinectl",
+    "bpftool",
+    "auditctl",
+    "setenforce",
+    "start-stop-daemon",
+    "gosu",
+    "su-exec",
+    "please",
+    "sudo-rs",
+];
+
+const DESTROYS_DISKS: &[&str] = &[
+    "wipefs",
+    "blkdiscard",
+    "fdisk",
+    "sfdisk",
+    "cfdisk",
+    "gdisk",
+    "sgdisk",
+    "parted",
+    "partprobe",
+    "mkswap",
+    "cryptsetup",
+    "pvcreate",
+    "pvremove",
+    "vgremove",
+    "lvremove",
+    "mdadm",
+    "zpool",
+    "hdparm",
+    "nvme",
+    "badblocks",
+    "shutdown",
+    "reboot",
+    "poweroff",
+    "halt",
+    "telinit",
+    "init",
+    "killall5",
+];
+
+/// Top-level directories that a recursive change would ruin.
+const BROAD: &[&str] = &[
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/media",
+    "/mnt",
+    "/nix",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/lib",
+    "/var/log",
+];
+
+/// The hard rules, and the count of commands seen.
+pub(super) struct Hard<'a> {
+    pub(super) ground: &'a Ground,
+    /// Refuse inner texts that cannot be read.
+    pub(super) strict: bool,
+    pub(super) commands: usize,
+}
+
+impl Rules for Hard<'_> {
+    fn ground(&self) -> &Ground {
+        self.ground
+    }
+
+    fn statement(&mut self, node: &Node, _: &Place) -> Check {
+        if let Kind::Function { name, body } = &node.kind
+            && multiplies(body, name)
+        {
+            return Err(Deny::new(
+                "catastrophic",
+                &node.span,
+                format!("the function {name} starts itself without end"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, _: &Word, _: &Place) -> Check {
+        Ok(())
+    }
+
+    fn redirect(&mut self, redirect: &Redirect, _: &Node, place: &Place) -> Check {
+        if redirect.kind != RedirectKind::Output {
+            return Ok(());
+        }
+        let write = Write {
+            word: redirect.target.clone(),
+            recursive: false,
+            destroys: false,
+            by_option: false,
+        };
+        self.write(&write, place)
+    }
+
+    fn command(&mut self, command: &Command, node: &Node, place: &Place) -> Check {
+        self.commands += 1;
+        if self.commands > COMMANDS_MAX {
+            let message = format!("has more than {COMMANDS_MAX} commands");
+            return Err(Deny::new("limit-commands", &node.span, message)
+                .hint("write it to a script file and run that"));
+        }
+        self.words(&command.words, node, place, 0)
+    }
+}
+
+impl Hard<'_> {
+    fn words(&mut self, words: &[Word], node: &Node, place: &Place, depth: usize) -> Check {
+        let Some(first) = words.first() else { return Ok(()) };
+        let Some(text) = first.literal() else {
+            return Ok(());
+        };
+        let name = base_name(&text);
+        if depth > PAYLOAD_DEPTH_MAX {
+            let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
+            return Err(
+                Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself")
+            );
+        }
+        privilege(name, words)?;
+        catastrophic_command(name, words)?;
+        for write in writes::of(name, words) {
+            self.write(&write, place)?;
+        }
+        self.git_config(name, words)?;
+        self.payloads(name, words, node, place)?;
+        if name == "find" {
+            for inner in wrapper::find_commands(words) {
+                self.removal_in_find(inner, words, place)?;
+                self.words(inner, node, place, depth + 1)?;
+            }
+        }
+        if let Some(unwrapped) = wrapper::unwrap(name, words) {
+            if unwrapped.manner == Manner::Privilege {
+                return Err(denied_privilege(name, &first.span));
+            }
+            self.words(unwrapped.inner, node, place, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn payloads(&mut self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {
+        for inner in payload::of(name, words, node) {
+            if place.depth >= PAYLOAD_DEPTH_MAX {
+                let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
+                return Err(
+                    Deny::new("limit-payload", &inner.span, message).hint("write it to a script file")
+                );
+            }
+            let at = |mut deny: Deny| {
+                deny.span = inner.span.clone();
+                deny
+            };
+            let script = match super::read(&inner.text) {
+                Ok(script) => script,
+                Err(deny) if self.strict && inner.exact => return Err(at(deny)),
+                Err(_) => continue,
+            };
+            let mut own = place.clone();
+            own.depth += 1;
+            walk::statements(self, &script, &mut own).map_err(at)?;
+        }
+        Ok(())
+    }
+
+    /// `find / -exec rm -rf {} +`.
+    fn removal_in_find(&self, inner: &[Word], words: &[Word], place: &Place) -> Check {
+        let name = inner.first().and_then(Word::literal).unwrap_or_default();
+        if !matches!(
+            base_name(&name),
+            "rm" | "shred" | "chmod" | "chown" | "mv" | "unlink"
+        ) {
+            return Ok(());
+        }
+        for start in writes::find_starts(&words[1..]) {
+            self.broad(start, place)?;
+        }
+        Ok(())
+    }
+
+    /// `git config --global` writes files of the home directory that git obeys everywhere.
+    fn git_config(&self, name: &str, words: &[Word]) -> Check {
+        let _ = (self, name, words);
+        Ok(())
+    }
+
+    fn write(&self, write: &Write, place: &Place) -> Check {
+        let span = &write.word.span;
+        if write.recursive {
+            self.broad(&write.word, place)?;
+        }
+        let (path, below) = match place.target(&write.word, self.ground) {
+            Target::Path(path) => (path, false),
+            Target::Below(path) => (path, true),
+            Target::Dynamic => return Ok(()),
+        };
+        if is_disk(&path) {
+            return Err(Deny::new(
+                "catastrophic",
+                span,
+                format!("writes to the device {}", path.display()),
+            ));
+        }
+        if path == Path::new("/proc/sysrq-trigger") {
+            return Err(Deny::new(
+                "catastrophic",
+                span,
+                "writes to the kernel's emergency switch",
+            ));
+        }
+        let problem = protect::write_problem(&path, self.ground).or_else(|| {
+            let whole = write.recursive && write.destroys && !below;
+            let held = if whole {
+                protect::holds_protected(&path, self.ground)
+            } else {
+                None
+            };
+            held.map(|held| format!("{} in it is protected", held.display()))
+        });
+        match problem {
+            None => Ok(()),
+            Some(problem) => Err(Deny::new(
+                "protected",
+                span,
+                format!("changes {}: {problem}", path.display()),
+            )
+            .hint("ask the operator to change it")),
+        }
+    }
+
+    /// Refuses a recursive change of `/`, the home directory or a top-level system directory.
+    fn broad(&self, word: &Word, place: &Place) -> Check {
+        let path = match place.target(word, self.ground) {
+            Target::Path(path) | Target::Below(path) => path,
+            Target::Dynamic => return Ok(()),
+        };
+        let path = normal(&path);
+        let root = Path::new("/");
+        let holds_home = self.ground.home.starts_with(&path) && path != root;
+        let own = self.ground.writable.iter().any(|root| *root == path) && path != self.ground.home;
+        let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home;
+        if path == root || broad && !own {
+            return Err(Deny::new(
+                "catastrophic",
+                &word.span,
+                format!("changes everything below {}", path.display()),
+            )
+            .hint("name the files or the directory that you mean"));
+        }
+        Ok(())
+    }
+}
+
+/// True for a body that runs `name` in a pipeline or in the background.
+fn multiplies(node: &Node, name: &str) -> bool {
+    fn calls(node: &Node, name: &str) -> bool {
+        match &node.kind {
+            Kind::Command(command) => command.words.first().and_then(Word::literal).as_deref() == Some(name),
+            Kind::Sequence(nodes) | Kind::Group(nodes) | Kind::Subshell(nodes) | Kind::Pipeline(nodes) => {
+                nodes.iter().any(|node| calls(node, name))
+            }
+            Kind::Background(inner) => calls(inner, name),
+            Kind::Control(_) | Kind::Function { .. } | Kind::Test(_) | Kind::Arithmetic(_) => false,
+        }
+    }
+    match &node.kind {
+        Kind::Pipeline(stages) => stages.iter().filter(|stage| calls(stage, name)).count() > 0,
+        Kind::Background(inner) => calls(inner, name),
+        Kind::Sequence(nodes) | Kind::Group(nodes) | Kind::Subshell(nodes) => {
+            nodes.iter().any(|node| multiplies(node, name))
+        }
+        Kind::Control(control) => control.parts.iter().any(|node| multiplies(node, name)),
+        Kind::Command(_) | Kind::Function { .. } | Kind::Test(_) | Kind::Arithmetic(_) => false,
+    }
+}
+
+fn denied_privilege(name: &str, span: &std::ops::Range<usize>) -> Deny {
+    Deny::new(
+        "privilege",
+        span,
+        format!("{name} gains authority that no tier has"),
+    )
+    .hint("do it without, or ask the operator to run it")
+}
+
+fn privilege(name: &str, words: &[Word]) -> Check {
+    let span = &words[0].span;
+    let rest = &words[1..];
+    if PRIVILEGE.contains(&name) || name == "mount" && mounts(rest) {
+        return Err(denied_privilege(name, span));
+    }
+    if name == "busybox" {
+        return Ok(());
+    }
+    let sets_id = match name {
+        "chmod" => rest
+            .iter()
+            .find(|word| word.literal().is_some_and(|mode| is_set_id(&mode))),
+        "install" | "mkdir" => {
+            let valued = Valued {
+                short: "m",
+                long: &["mode"],
+            };
+            let args = argv::read(rest, &valued);
+            let given = args.iter().any(|arg| match arg {
+                argv::Arg::Short('m', Some(mode), _) => mode.literal().is_some_and(|mode| is_set_id(&mode)),
+                argv::Arg::Long(name, Some(mode), _) if name == "mode" => {
+                    mode.literal().is_some_and(|mode| is_set_id(&mode))
+                }
+                _ => false,
+            });
+            given.then_some(&words[0])
+        }
+        _ => None,
+    };
+    match sets_id {
+        None => Ok(()),
+        Some(word) => Err(
+            Deny::new("privilege", &word.span, "sets a set-user-id or set-group-id bit")
+                .hint("use a mode without it, such as 755"),
+        ),
+    }
+}
+
+/// `mount` alone and `mount -l` only list.
+fn mounts(rest: &[Word]) -> bool {
+    let lists = |word: &Word| {
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "-l" | "--version" | "-V"))
+    };
+    !rest.iter().all(lists)
+}
+
+fn is_set_id(mode: &str) -> bool {
+    if mode.starts_with("--") {
+        return false;
+    }
+    if mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8)) {
+        let special = mode.len() - 4;
+        return mode[..=special]
+            .chars()
+            .any(|c| "2367".contains(c) || "4567".contains(c));
+    }
+    mode.split(',').any(|clause| {
+        let Some(at) = clause.find(['+', '=']) else {
+            return false;
+        };
+        let who = &clause[..at];
+        who.chars().all(|c| "ugoa".contains(c)) && clause[at..].contains('s')
+    })
+}
+
+fn catastrophic_command(name: &str, words: &[Word]) -> Check {
+    let span = &words[0].span;
+    let rest = &words[1..];
+    let refuse = |what: String| Err(Deny::new("catastrophic", span, what));
+    if DESTROYS_DISKS.contains(&name) || name.starts_with("mkfs") || name == "mke2fs" {
+        return refuse(format!("{name} destroys disks or stops the machine"));
+    }
+    let literal: Vec<String> = rest.iter().filter_map(Word::literal).collect();
+    let stops = [
+        "poweroff",
+        "reboot",
+        "halt",
+        "suspend",
+        "hibernate",
+        "kexec",
+        "rescue",
+        "emergency",
+        "isolate",
+    ];
+    if name == "systemctl" && literal.iter().any(|word| stops.contains(&word.as_str())) {
+        return refuse("stops the machine".to_owned());
+    }
+    if name == "kill" && kills_all(&literal) {
+        return refuse("kill of -1 ends every process".to_owned());
+    }
+    if name == "sysctl" && literal.iter().any(|word| word == "-w" || word.contains('=')) {
+        return Err(denied_privilege(name, span));
+    }
+    Ok(())
+}
+
+/// `-1` as a process, not as a signal: it is one after a signal or after `--`.
+fn kills_all(words: &[String]) -> bool {
+    let mut signal_seen = false;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--" => return words.any(|word| word == "-1"),
+            "-s" | "-n" => {
+                words.next();
+                signal_seen = true;
+            }
+            "-1" if signal_seen => return true,
+            _ if word.starts_with('-') => signal_seen = true,
+            _ => signal_seen = true,
+        }
+    }
+    false
+}
+
+fn is_disk(path: &Path) -> bool {
+    let Ok(rest) = path.strip_prefix("/dev") else {
+        return false;
+    };
+    let name = rest.to_string_lossy();
+    [
+        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "loop", "dm-", "md", "sr", "mapper/", "disk/", "mem",
+        "kmem", "port",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
+}

@@ -1,0 +1,101 @@
+//! Text → syntax tree, within limits.
+
+use super::deny::Deny;
+use super::limits::{DEPTH_MAX, NODES_MAX, PARSE_MS_MAX};
+use std::ops::{ControlFlow, Range};
+use std::time::Duration;
+use tree_sitter::{Node, ParseOptions, Parser, Tree};
+
+/// A tree and the first place in it that the grammar could not read.
+pub(super) struct Parsed {
+    pub(super) tree: Tree,
+    pub(super) gap: Option<Gap>,
+}
+
+/// Where the grammar failed.
+pub(super) struct Gap {
+    pub(super) span: Range<usize>,
+    /// Something is missing that bash would demand too, rather than unknown to the grammar.
+    pub(super) missing: bool,
+}
+
+/// Parses one text.
+pub(super) fn parse(text: &str) -> Result<Parsed, Deny> {
+    let mut parser = Parser::new();
+    parser
+        .set_language(&tree_sitter_bash::LANGUAGE.into())
+        .map_err(|_| Deny::new("unreadable", &(0..0), "the bash grammar does not fit the parser"))?;
+    let tree = parse_within_deadline(&mut parser, text).ok_or_else(|| {
+        Deny::new(
+            "limit-time",
+            &(0..0),
+            format!("reading it takes more than {PARSE_MS_MAX} ms"),
+        )
+        .hint("write it to a script file and run that")
+    })?;
+    let gap = measure(&tree, text)?;
+    Ok(Parsed { tree, gap })
+}
+
+#[expect(
+    clippy::disallowed_types,
+    reason = "a hostile text must not occupy the host; the deadline is a refusal"
+)]
+fn parse_within_deadline(parser: &mut Parser, text: &str) -> Option<Tree> {
+    let bytes = text.as_bytes();
+    let start = std::time::Instant::now();
+    let mut progress = |_: &tree_sitter::ParseState| {
+        if start.elapsed() > Duration::from_millis(PARSE_MS_MAX) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let options = ParseOptions::new().progress_callback(&mut progress);
+    parser.parse_with_options(&mut |at, _| &bytes[at.min(bytes.len())..], None, Some(options))
+}
+
+/// Counts nodes and depth without recursion, and finds the first ERROR or MISSING node.
+fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
+    let mut cursor = tree.walk();
+    let (mut nodes, mut depth) = (0_usize, 0_usize);
+    let mut gap = None;
+    loop {
+        let node = cursor.node();
+        nodes += 1;
+        check_limit("limit-nodes", "syntax nodes", nodes, NODES_MAX, &node)?;
+        check_limit("limit-depth", "levels of nesting", depth, DEPTH_MAX, &node)?;
+        if gap.is_none() && (node.is_error() || node.is_missing()) {
+            gap = Some(Gap {
+                span: node.start_byte().min(text.len())..node.end_byte().min(text.len()),
+                missing: node.is_missing(),
+            });
+        }
+        if cursor.goto_first_child() {
+            depth += 1;
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return Ok(gap);
+            }
+            depth -= 1;
+        }
+    }
+}
+
+fn check_limit(
+    code: &'static str,
+    what: &str,
+    count: usize,
+    max: usize,
+    node: &Node<'_>,
+) -> Result<(), Deny> {
+    if count <= max {
+        return Ok(());
+    }
+    Err(
+        Deny::new(code, &node.byte_range(), format!("has more than {max} {what}"))
+            .hint("write it to a script file and run that"),
+    )
+}

@@ -1,0 +1,157 @@
+//! Shell text inside a shell command: `bash -c`, `eval`, `trap`, a here-document for `sh`.
+
+use super::argv::{self, Arg, Valued};
+use super::script::{Node, Piece, RedirectKind, Word};
+use super::wrapper::base_name;
+
+/// Shells of the Bourne family.
+pub(super) const SHELLS: &[&str] = &[
+    "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "yash", "posh",
+];
+
+/// One inner text. Parts that are only known when it runs are replaced by a plain word.
+pub(super) struct Payload {
+    pub(super) text: String,
+    /// Nothing was replaced: the text is what will be run.
+    pub(super) exact: bool,
+    pub(super) span: std::ops::Range<usize>,
+}
+
+/// Options of a shell, and where its script or command string stands.
+pub(super) struct ShellCall<'a> {
+    pub(super) command: Option<&'a Word>,
+    pub(super) script: Option<&'a Word>,
+    /// `-s`, or no operand at all: commands come from standard input.
+    pub(super) reads_input: bool,
+    /// `--rcfile`, `--init-file`.
+    pub(super) start_file: bool,
+}
+
+/// Reads the arguments of a shell.
+pub(super) fn shell_call(words: &[Word]) -> ShellCall<'_> {
+    let mut call = ShellCall {
+        command: None,
+        script: None,
+        reads_input: false,
+        start_file: false,
+    };
+    let (mut wants_command, mut at) = (false, 1);
+    while let Some(word) = words.get(at) {
+        let (text, whole) = word.prefix();
+        at += 1;
+        if whole && matches!(text.as_str(), "--" | "-") {
+            break;
+        }
+        if matches!(text.as_str(), "--rcfile" | "--init-file") {
+            call.start_file = true;
+            at += 1;
+        } else if text.starts_with("--") {
+            call.start_file |= text.starts_with("--rcfile") || text.starts_with("--init");
+        } else if text.len() > 1 && (text.starts_with('-') || text.starts_with('+')) {
+            wants_command |= text.starts_with('-') && text.contains('c');
+            call.reads_input |= text.starts_with('-') && text.contains('s');
+            let takes_value = text.ends_with('o') || text.ends_with('O');
+            at += usize::from(takes_value);
+        } else {
+            at -= 1;
+            break;
+        }
+    }
+    let operand = words.get(at);
+    if wants_command {
+        call.command = operand;
+    } else {
+        call.script = operand;
+        call.reads_input |= operand.is_none();
+    }
+    call
+}
+
+/// The texts that a command hands to a shell.
+pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
+    if SHELLS.contains(&base_name(name)) {
+        let call = shell_call(words);
+        let mut out: Vec<Payload> = call.command.map(payload).into_iter().collect();
+        if call.reads_input && call.command.is_none() {
+            let inputs = node.redirects.iter().filter(|redirect| {
+                matches!(
+                    redirect.kind,
+                    RedirectKind::HereString | RedirectKind::Heredoc { .. }
+                )
+            });
+            out.extend(inputs.map(|redirect| payload(&redirect.target)));
+        }
+        return out;
+    }
+    match name {
+        "eval" => joined(words.get(1..).unwrap_or(&[])),
+        "trap" => trap_action(words).map(payload).into_iter().collect(),
+        "su" | "script" | "flock" | "watch" => {
+            let valued = Valued {
+                short: "c",
+                long: &["command"],
+            };
+            let args = argv::read(words.get(1..).unwrap_or(&[]), &valued);
+            let mut out = Vec::new();
+            for arg in args {
+                match arg {
+                    Arg::Short('c', Some(word), _) => out.push(payload(&word)),
+                    Arg::Long(given, Some(word), _) if given == "command" => out.push(payload(&word)),
+                    _ => {}
+                }
+            }
+            out
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The code of `trap CODE SIGNAL…`; `None` for listing, ignoring (`''`) and resetting (`-`).
+pub(super) fn trap_action(words: &[Word]) -> Option<&Word> {
+    let is_option = |word: &&Word| {
+        word.literal()
+            .is_some_and(|text| matches!(text.as_str(), "--" | "-l" | "-p"))
+    };
+    let mut rest = words.iter().skip(1).skip_while(is_option);
+    let action = rest.next()?;
+    rest.next()?;
+    let text = action.literal();
+    let harmless =
+        text.is_some_and(|text| text.is_empty() || text == "-" || text.chars().all(|c| c.is_ascii_digit()));
+    (!harmless).then_some(action)
+}
+
+fn joined(words: &[Word]) -> Vec<Payload> {
+    let Some(first) = words.first() else {
+        return Vec::new();
+    };
+    let parts: Vec<Payload> = words.iter().map(payload).collect();
+    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
+    vec![Payload {
+        text: texts.join(" "),
+        exact: parts.iter().all(|part| part.exact),
+        span: first.span.clone(),
+    }]
+}
+
+fn payload(word: &Word) -> Payload {
+    let mut text = String::new();
+    let mut exact = true;
+    for piece in &word.pieces {
+        match piece {
+            Piece::Literal { text: part, .. } | Piece::Glob(part) => text.push_str(part),
+            Piece::Home => text.push_str("$HOME"),
+            Piece::Pwd => text.push_str("$PWD"),
+            Piece::Tmp => text.push_str("$TMPDIR"),
+            _ => {
+                text.push_str("__");
+                exact = false;
+            }
+        }
+    }
+    Payload {
+        text,
+        exact,
+        span: word.span.clone(),
+    }
+}

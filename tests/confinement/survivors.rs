@@ -42,7 +42,7 @@ fn nothing_survives_the_end_of_a_command() {
             assert_eq!(ran.outcome(), "done", "{what}: {}", ran.output.all());
             assert_eq!(left_after(&marker, GONE), Vec::<u32>::new(), "{what} survived (as {})", who.name);
             assert_eq!(ran.status(), Some(3), "{what}: {}", ran.text());
-            assert_eq!(ran.json["command"]["residual_descendants"], false, "{what}: {}", ran.json);
+            assert_eq!(ran.json["command"]["residual_descendants"], "false", "{what}: {}", ran.json);
         }
     }
 }

@@ -2,9 +2,10 @@
 //! verdict does not compile. Decides nothing itself.
 
 use crate::from_wire::CommandText;
-use crate::fs::resolve::{Found, Place};
-use policy::{Action, Refusal, Verdict};
-use std::path::Path;
+use crate::fs::place::Place;
+use crate::fs::resolve::Found;
+use policy::{Action, Refusal, Target, Verdict};
+use std::path::{Component, Path, PathBuf};
 
 /// What judging needs, for the life of a host.
 #[derive(Debug, Clone)]
@@ -69,6 +70,39 @@ pub fn mutate(judge: &Judge, place: Place) -> Result<Permit<Place>, Refusal> {
         },
     )?;
     Ok(Permit { subject: place })
+}
+
+/// What policy says about the text of a path that leads to nothing. Only a refusal counts: it
+/// tells the model more than the system's error, and a text never allows anything.
+///
+/// # Errors
+/// The refusal.
+pub fn unresolved(judge: &Judge, asked: &Path, mutation: bool) -> Result<(), Refusal> {
+    let path = lexical(&judge.ground.cwd.join(asked));
+    let action = if mutation {
+        Action::Mutate {
+            path: &path,
+            target: Target::Absent,
+        }
+    } else {
+        Action::Read { path: &path }
+    };
+    verdict(judge, &action)
+}
+
+/// Without `.` and `..`, as far as text goes.
+fn lexical(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// May this command run? The text that was judged is the text in the permit.

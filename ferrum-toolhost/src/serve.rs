@@ -475,10 +475,14 @@ impl Desk {
 
 fn finished(result: Result<ToolOutput, ToolError>, timings: Timings) -> Finished {
     match result {
-        Ok(ToolOutput { text, changed }) => Finished {
+        Ok(ToolOutput {
+            text,
+            changed,
+            denials,
+        }) => Finished {
             outcome: Outcome::Done,
             text,
-            denials: Vec::new(),
+            denials,
             command: None,
             changed,
             timings,

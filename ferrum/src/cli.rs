@@ -1,6 +1,7 @@
 //! The command line: definitions only.
 
-use crate::config::{NETWORKS, SHELLS, TIERS, Thinking};
+use crate::config::{NETWORKS, SHELLS, THINKING, TIERS};
+use crate::provider::Thinking;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use ferrum_proto::charter::{ToolsWish, Wish};
@@ -76,7 +77,7 @@ pub struct ModelArgs {
     pub model: Option<String>,
 
     /// How much the model thinks.
-    #[arg(long, value_name = "LEVEL", value_parser = words(&Thinking::WORDS))]
+    #[arg(long, value_name = "LEVEL", value_parser = words(&THINKING))]
     pub thinking: Option<Thinking>,
 }
 

@@ -125,7 +125,8 @@ impl From<Cause> for Failure {
                 SealFailure::Setup => Kind::Error,
             },
             Cause::PolicyChanged => Kind::Usage,
-            Cause::Launcher(_)
+            Cause::NoLauncher(_)
+            | Cause::Launcher(_)
             | Cause::Refused(_)
             | Cause::Closed { .. }
             | Cause::Frame(_)

@@ -4,6 +4,7 @@
 //! starts a program: everything that a model asks for goes over the tool socket to a confined
 //! host. What it gives up before it meets untrusted bytes stands in [`confine`].
 
+pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod confine;
@@ -11,6 +12,8 @@ pub mod exit;
 mod filter;
 pub mod host;
 pub mod mode;
+pub mod provider;
+pub mod session;
 pub mod start;
 mod sys;
 pub mod tools;

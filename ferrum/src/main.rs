@@ -25,7 +25,7 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     match &cli.command {
         Some(Command::Tool(asked)) => mode::tool::run(Start::new(cli)?, asked),
         Some(Command::Doctor(asked)) => mode::doctor::run(Start::new(cli)?, asked),
-        None if cli.print.print.is_some() => mode::print::run(Start::new(cli)?, &cli.print),
+        None if cli.print.print.is_some() => mode::answer::run(Start::new(cli)?, &cli.print),
         None => Err(
             Failure::new(Kind::Usage, "the interactive mode does not exist yet")
                 .with_hint("ferrum -p \"what to do\" answers one prompt; see ferrum --help"),

@@ -35,11 +35,11 @@ pub(crate) fn drop_bounding_set() -> nix::Result<()> {
     /// Above every capability that a kernel could know: the set is a 64-bit mask.
     const CAPABILITIES: c_ulong = 64;
     for capability in 0..CAPABILITIES {
-        match prctl(libc::PR_CAPBSET_READ, capability) {
-            Ok(1) => prctl(libc::PR_CAPBSET_DROP, capability).map(|_| ())?,
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
             Ok(_) => {}
             // Past the last capability of this kernel.
-            Err(_) => break,
+            Err(Errno::EINVAL) => break,
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -1,11 +1,138 @@
 //! judge(grant, ground, act) → verdict: the decision table.
 
-use crate::{Action, Grant, Ground, Verdict};
+use crate::{Action, Grant, Ground, Refusal, Target, Tier, Tool, Verdict, protect};
+use std::path::Path;
 
 /// Says whether one act is part of the grant.
 pub fn judge(grant: &Grant, ground: &Ground, action: &Action<'_>) -> Verdict {
-    match action {
-        Action::Read { .. } | Action::Mutate { .. } => Verdict::Allow,
-        Action::Run { command } => crate::shell::judge(command, grant, ground),
+    let outcome = match action {
+        Action::Read { path } => read(grant, ground, path),
+        Action::Mutate { path, target } => mutate(grant, ground, path, *target),
+        Action::Run { command } => match exposed(grant, &[Tool::Bash, Tool::Wait], "bash") {
+            Ok(()) => return crate::shell::judge(command, grant, ground),
+            Err(refusal) => Err(refusal),
+        },
+    };
+    outcome.map_or_else(Verdict::Refuse, |()| Verdict::Allow)
+}
+
+/// Any of `tools` must be exposed: an action does not say by which tool it came.
+fn exposed(grant: &Grant, tools: &[Tool], name: &str) -> Result<(), Refusal> {
+    if tools.iter().any(|tool| grant.tools.contains(tool)) {
+        return Ok(());
+    }
+    let reason = grant.tools_removed.iter().find(|(removed, _)| removed == name);
+    let reason = reason.map_or("it was not asked for", |(_, reason)| reason.as_str());
+    Err(Refusal::plain(
+        "tool",
+        format!("{name} is not available under the current policy: {reason}"),
+        "",
+    ))
+}
+
+fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
+    exposed(
+        grant,
+        &[
+            Tool::Read,
+            Tool::Ls,
+            Tool::Find,
+            Tool::Grep,
+            Tool::Edit,
+            Tool::Write,
+        ],
+        "read",
+    )?;
+    if grant.tier == Tier::Low {
+        return Ok(());
+    }
+    match protect::read_problem(path, &ground.home, &ground.protected) {
+        None => Ok(()),
+        Some(problem) => Err(Refusal::plain(
+            "secret",
+            format!(
+                "{} is not read at tier {}: {problem}",
+                path.display(),
+                grant.tier.name()
+            ),
+            "ask the operator for what you need from it",
+        )),
+    }
+}
+
+fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result<(), Refusal> {
+    if grant.tier == Tier::High {
+        let message = format!("{} is not changed: tier high writes nothing", path.display());
+        return Err(Refusal::plain(
+            "tier",
+            message,
+            "ask the operator for tier medium",
+        ));
+    }
+    exposed(grant, &[Tool::Write, Tool::Edit], "write")?;
+    if let Some(problem) = protect::write_problem(path, ground) {
+        let message = format!("{} is not changed: {problem}", path.display());
+        return Err(Refusal::plain(
+            "protected",
+            message,
+            "ask the operator to change it",
+        ));
+    }
+    let inside = ground
+        .writable
+        .iter()
+        .chain(&ground.private)
+        .any(|root| path.starts_with(root));
+    if grant.tier == Tier::Medium && !inside {
+        return Err(outside(ground, path));
+    }
+    is_plain_file(path, target)
+}
+
+fn outside(ground: &Ground, path: &Path) -> Refusal {
+    let roots: Vec<String> = ground
+        .writable
+        .iter()
+        .map(|root| root.display().to_string())
+        .collect();
+    let roots = if roots.is_empty() {
+        "there is no writable root".to_owned()
+    } else {
+        format!("writable is {}", roots.join(", "))
+    };
+    Refusal::plain(
+        "outside-root",
+        format!(
+            "{} is outside: {roots} (and $TMPDIR for scratch files)",
+            path.display()
+        ),
+        "use a path below the writable root, or below $TMPDIR",
+    )
+}
+
+fn is_plain_file(path: &Path, target: Target) -> Result<(), Refusal> {
+    let path = path.display();
+    match target {
+        Target::Absent | Target::File { links: 0 | 1 } => Ok(()),
+        Target::File { links } => Err(Refusal::plain(
+            "hard-link",
+            format!("{path} has {links} names, and a change would show under all of them"),
+            "copy it and move the copy over it",
+        )),
+        Target::Symlink => Err(Refusal::plain(
+            "symlink",
+            format!("{path} is a symbolic link"),
+            "name the file that it points at",
+        )),
+        Target::Directory => Err(Refusal::plain(
+            "not-a-file",
+            format!("{path} is a directory"),
+            "name a file in it",
+        )),
+        Target::Special => Err(Refusal::plain(
+            "not-a-file",
+            format!("{path} is a FIFO, socket or device"),
+            "name a regular file",
+        )),
     }
 }

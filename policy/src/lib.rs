@@ -4,6 +4,8 @@
 //! project's files and a wish; [`judge`] says whether one act is part of that grant. Only the
 //! tool host calls them. Neither ever widens anything: see the properties in their tests.
 
+#![forbid(unsafe_code)]
+
 mod action;
 mod grant;
 pub mod isolation;
@@ -19,6 +21,6 @@ pub use action::{Action, Ground, Target};
 pub use grant::Grant;
 pub use judge::judge;
 pub use narrow::{NarrowError, ProjectFile, UserPolicy, Wish, narrow};
-pub use project::{ProjectError, ProjectPolicy, Selection};
+pub use project::{Expectation, PROJECT_BYTES_MAX, ProjectError, ProjectPolicy, Selection};
 pub use terms::{Isolation, Network, Require, ShellMode, Tier, Tool};
 pub use verdict::{Refusal, Verdict};

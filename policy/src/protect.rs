@@ -7,146 +7,45 @@ use crate::Ground;
 use std::path::{Component, Path, PathBuf};
 
 /// Below the home directory: absent from every view, never written, read by text only at low.
+#[rustfmt::skip]
 pub const CREDENTIALS_HOME: &[&str] = &[
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".azure",
-    ".vault-token",
-    ".vault",
-    ".netrc",
-    "_netrc",
-    ".authinfo",
-    ".authinfo.gpg",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/hub",
-    ".config/gcloud",
-    ".config/doctl",
-    ".config/op",
-    ".config/rclone",
-    ".config/containers/auth.json",
-    ".config/helm/registry",
-    ".config/sops",
-    ".config/ferrum",
-    ".local/share/ferrum",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".password-store",
-    ".npmrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".nuget/NuGet/NuGet.Config",
-    ".terraform.d/credentials.tfrc.json",
-    ".pulumi/credentials.json",
-    ".oci",
-    ".bluemix",
-    ".s3cfg",
-    ".boto",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".databrickscfg",
-    ".huggingface/token",
-    ".cache/huggingface/token",
-    ".kaggle/kaggle.json",
-    ".mozilla",
-    ".thunderbird",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge",
-    ".config/vivaldi",
-    ".config/opera",
-    ".config/Bitwarden",
-    ".config/1Password",
-    ".config/keepassxc",
-    ".electrum",
-    ".bitcoin",
-    ".ethereum",
+    ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".vault-token", ".vault", ".netrc", "_netrc",
+    ".authinfo", ".authinfo.gpg", ".git-credentials", ".config/git/credentials", ".config/gh",
+    ".config/glab-cli", ".config/hub", ".config/gcloud", ".config/doctl", ".config/op", ".config/rclone",
+    ".config/containers/auth.json", ".config/helm/registry", ".config/sops", ".config/ferrum",
+    ".local/share/ferrum", ".local/share/keyrings", ".local/share/kwalletd", ".password-store", ".npmrc",
+    ".yarnrc.yml", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+    ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json",
+    ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config", ".terraform.d/credentials.tfrc.json",
+    ".pulumi/credentials.json", ".oci", ".bluemix", ".s3cfg", ".boto", ".pgpass", ".my.cnf", ".mylogin.cnf",
+    ".databrickscfg", ".huggingface/token", ".cache/huggingface/token", ".kaggle/kaggle.json", ".mozilla",
+    ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
+    ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Bitwarden", ".config/1Password",
+    ".config/keepassxc", ".electrum", ".bitcoin", ".ethereum",
 ];
 
 /// Below the home directory: what shells and sessions run on their own. Readable, never written.
+#[rustfmt::skip]
 pub const START_UP_HOME: &[&str] = &[
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".inputrc",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".mkshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".xprofile",
-    ".xinitrc",
-    ".xsession",
-    ".xsessionrc",
-    ".pam_environment",
-    ".config/fish",
-    ".config/environment.d",
-    ".config/systemd",
-    ".config/autostart",
-    ".local/share/systemd",
-    ".gitconfig",
-    ".config/git/config",
-    ".config/git/hooks",
-    ".pythonrc",
-    ".pdbrc",
-    ".gdbinit",
-    ".config/gdb",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc",
+    ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc",
+    ".login", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", ".pam_environment", ".config/fish",
+    ".config/environment.d", ".config/systemd", ".config/autostart", ".local/share/systemd", ".gitconfig",
+    ".config/git/config", ".config/git/hooks", ".pythonrc", ".pdbrc", ".gdbinit", ".config/gdb",
 ];
 
 /// Absolute: never written at any tier.
+#[rustfmt::skip]
 const SYSTEM_UNWRITABLE: &[&str] = &[
-    "/etc/passwd",
-    "/etc/shadow",
-    "/etc/group",
-    "/etc/gshadow",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/hosts",
-    "/etc/pam.d",
-    "/etc/ld.so.preload",
-    "/etc/ssh",
-    "/boot",
-    "/proc",
-    "/sys",
-    "/dev",
+    "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d",
+    "/etc/hosts", "/etc/pam.d", "/etc/ld.so.preload", "/etc/ssh", "/boot", "/proc", "/sys", "/dev",
 ];
 
 /// Absolute: reading them is refused at medium and high.
+#[rustfmt::skip]
 const SYSTEM_SECRET: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/krb5.keytab",
-    "/root/.ssh",
-    "/run/secrets",
-    "/var/run/secrets",
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
+    "/etc/ssl/private", "/etc/krb5.keytab", "/root/.ssh", "/run/secrets", "/var/run/secrets",
 ];
 
 /// Device files that are no place to store anything and are written by ordinary commands.
@@ -159,12 +58,21 @@ const DEVICES_WRITABLE: &[&str] = &[
     "/dev/stderr",
 ];
 
-/// Directories whose subtree belongs to the session: `/dev/shm`, descriptors.
-const DEVICE_PLACES: &[&str] = &["/dev/shm", "/dev/fd", "/dev/pts", "/dev/mqueue"];
+/// What below `/dev` belongs to the session, and bash's own names for network connections, which
+/// are no files.
+const DEVICE_PLACES: &[&str] = &[
+    "/dev/shm",
+    "/dev/fd",
+    "/dev/pts",
+    "/dev/mqueue",
+    "/dev/tcp",
+    "/dev/udp",
+];
 
+#[rustfmt::skip]
 const SYSTEM_DIRECTORIES: &[&str] = &[
-    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/root",
-    "/run", "/sbin", "/sys", "/usr", "/var",
+    "/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc",
+    "/root", "/run", "/sbin", "/sys", "/usr", "/var",
 ];
 
 /// True for `/`, the top-level system directories and what lies in them, except the places below
@@ -254,8 +162,7 @@ fn git_problem(path: &Path) -> Option<String> {
     // A worktree's or submodule's own directory lies deeper: look at each level.
     let guarded = |part: &&str| matches!(*part, "hooks" | "config" | "config.worktree" | "commondir");
     let first = inside.first()?;
-    let nested =
-        matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(|part| guarded(&part));
+    let nested = matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(guarded);
     let info = *first == "info" && inside.get(1) == Some(&"attributes");
     if guarded(first) || nested || info {
         return Some(format!(

@@ -89,3 +89,50 @@ impl Tool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 }
+
+impl Tier {
+    /// The word of the config file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+impl Network {
+    /// The word of the config file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Private => "private",
+            Self::None => "none",
+        }
+    }
+}
+
+impl ShellMode {
+    /// The word of the config file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Static => "static",
+        }
+    }
+}
+
+impl Require {
+    /// The word of the config file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Kernel => "kernel",
+            Self::Full => "full",
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the server does with one request.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub struct Provider {
 pub struct Request {
     pub head: String,
     pub body: Value,
+    /// When its last byte was there.
+    pub at: Instant,
 }
 
 impl Provider {
@@ -104,7 +106,7 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
                 .map_or(Some(0), |(_, value)| value.trim().parse::<usize>().ok())?;
             if bytes.len() >= end + 4 + length {
                 let body = serde_json::from_slice(&bytes[end + 4..end + 4 + length]).unwrap_or(Value::Null);
-                return Some(Request { head, body });
+                return Some(Request { head, body, at: Instant::now() });
             }
         }
         match stream.read(&mut buffer) {

@@ -3,13 +3,21 @@
 //! Nothing here decides whether an act is allowed; nothing here compares paths as text.
 
 pub mod atomic;
+pub mod budget;
+pub mod gaps;
+pub mod ignored;
+pub mod list;
 pub mod name;
+pub mod place;
 pub mod resolve;
 pub mod text;
 pub mod walk;
 
 use crate::fs::name::shown;
 use nix::errno::Errno;
+use nix::fcntl::AtFlags;
+use nix::unistd::{AccessFlags, faccessat};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 /// Why something about a file could not be done.
@@ -59,12 +67,17 @@ impl FsError {
         }
     }
 
-    /// The same, for a change that the file's own permissions allow: what is left is a wall.
+    /// The same, for a change in a directory. A wall is named only where the directory's own
+    /// permissions would have let us.
     #[must_use]
-    pub fn mutation(operation: &'static str, path: &Path, errno: Errno) -> Self {
+    pub fn change_in(directory: BorrowedFd<'_>, operation: &'static str, path: &Path, errno: Errno) -> Self {
+        let allowed = || {
+            let mode = AccessFlags::W_OK | AccessFlags::X_OK;
+            faccessat(directory, ".", mode, AtFlags::AT_EACCESS).is_ok()
+        };
         let wall = match errno {
             Errno::EROFS => Some(Wall::ReadOnly),
-            Errno::EACCES => Some(Wall::Write),
+            Errno::EACCES if allowed() => Some(Wall::Write),
             _ => None,
         };
         Self::System {

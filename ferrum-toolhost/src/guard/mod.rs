@@ -12,6 +12,7 @@ pub mod repos;
 mod watch;
 
 use crate::confine::mounts::{Step, bind_here, cover};
+use crate::fs::atomic;
 use crate::sys::mount::mount_id;
 use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
 use repos::{EntryKind, Found, Repository};
@@ -83,6 +84,10 @@ impl Guard {
         let mut found = Found::default();
         for root in writable {
             repos::walk(root, &mut found);
+        }
+        for directory in &found.unfinished {
+            // What cannot be removed now goes with the next write in that directory.
+            let _ = atomic::sweep_at(directory);
         }
         let watch = Watch::new(writable, &found.directories, found.truncated);
         let mut repositories = outside;

@@ -3,6 +3,7 @@
 //! Reads directory entries and small pointer files, follows no link on the way down, and never
 //! descends into a git directory as if it were a work tree.
 
+use crate::fs::atomic::SIBLING;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -38,6 +39,8 @@ pub struct Found {
     pub directories: Vec<PathBuf>,
     /// Unix sockets that somebody outside may listen on.
     pub sockets: Vec<PathBuf>,
+    /// Directories in which a killed host may have left a file that it was writing.
+    pub unfinished: Vec<PathBuf>,
     /// The walk stopped at [`WALK_DIRECTORIES_MAX`].
     pub truncated: bool,
 }
@@ -72,6 +75,8 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
             open.push(entry.path());
         } else if kind.is_socket() {
             found.sockets.push(entry.path());
+        } else if name == SIBLING {
+            found.unfinished.push(directory.to_path_buf());
         } else {
             head |= name == "HEAD";
         }

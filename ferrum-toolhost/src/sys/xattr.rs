@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn an_attribute_is_set_listed_read_and_removed() {
-        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = tempfile::tempfile().unwrap();
         let name = c"user.ferrum";
         match set(file.as_fd(), name, b"value") {
             Ok(()) => {}
-            // The file system of the checkout decides whether there is anything to test.
+            // The file system of the temporary directory decides whether there is anything to test.
             Err(Errno::ENOTSUP) => return,
             Err(error) => panic!("{error}"),
         }

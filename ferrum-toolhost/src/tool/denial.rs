@@ -5,22 +5,22 @@ use crate::fs::name::shown;
 use crate::fs::{FsError, Wall};
 use ferrum_proto::reply::Denial;
 use policy::Ground;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The denial behind an error, if a wall is behind it.
 pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
+    let path = ground.cwd.join(error.path());
+    let inside = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
     let (wall, key) = match error.wall()? {
         Wall::Hidden => ("view", "[tools] readable_roots"),
         Wall::Read => ("landlock", "[tools] readable_roots"),
         Wall::Write => ("landlock", "[tools] writable_roots"),
+        // The disk itself is read-only: the view would let us.
+        Wall::ReadOnly if inside(&ground.writable) && !inside(&ground.protected) => return None,
         Wall::ReadOnly => ("view", "[tools] writable_roots"),
     };
-    let remedy = if may_be_granted(error.path(), ground) {
-        key
-    } else {
-        ""
-    };
-    let what = shown(error.path()).into_owned();
+    let remedy = if may_be_granted(&path, ground) { key } else { "" };
+    let what = shown(&path).into_owned();
     Some(Denial {
         what,
         wall: wall.to_owned(),
@@ -29,18 +29,31 @@ pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
     })
 }
 
+/// What the model is told beside the system's error.
+pub(crate) fn sentence(denial: &Denial) -> String {
+    match denial.remedy.as_str() {
+        "" => format!("; refused by the session's walls ({})", denial.wall),
+        remedy => format!(
+            "; refused by the session's walls ({}), the operator can allow it with {remedy}",
+            denial.wall
+        ),
+    }
+}
+
 /// A remedy is named only for an absolute place that is none of Ferrum's, no dot directory (there
 /// lie keys and what shells run), no home itself, and no part of the system.
 fn may_be_granted(path: &Path, ground: &Ground) -> bool {
     const SYSTEM: [&str; 12] = [
         "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var",
     ];
+    // Also `..`, behind which anything may be.
     let hidden = path
         .components()
         .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
     let home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
     path.is_absolute()
         && !hidden
+        && !ground.writable.iter().any(|root| path.starts_with(root))
         && !home
         && path != Path::new("/home")
         && !ground.home.starts_with(path)
@@ -103,6 +116,7 @@ mod tests {
         }
         assert_eq!(denied("/data", Wall::Write).remedy, "");
         assert_eq!(denied("/data/ferrum/x", Wall::Write).remedy, "");
-        assert_eq!(denied("relative", Wall::Write).remedy, "");
+        assert_eq!(denied("beside/a", Wall::Write).what, "/work/beside/a");
+        assert_eq!(denied("../beside", Wall::Write).remedy, "");
     }
 }

@@ -11,7 +11,8 @@ use crate::from_wire::{Edit, Replacement};
 use crate::fs::FsError;
 use crate::fs::atomic::{self, Old};
 use crate::fs::name::shown;
-use crate::fs::resolve::{Parent, Place, errno_of};
+use crate::fs::place::{Parent, Place};
+use crate::fs::resolve::errno_of;
 use crate::fs::text::{BOM, Unified, utf8};
 use crate::tool::{Bench, ToolError, ToolOutput};
 use policy::Target;
@@ -55,6 +56,7 @@ pub fn run(call: &Edit, permit: Permit<Place>, bench: &Bench<'_>) -> Result<Tool
     Ok(ToolOutput {
         text: format!("applied {} edit(s) to {asked}", call.edits.len()),
         changed: vec![canonical],
+        denials: Vec::new(),
     })
 }
 
@@ -202,11 +204,11 @@ fn parts<'a>(original: &'a str, patches: &'a [Patch]) -> Vec<&'a [u8]> {
     let mut parts = Vec::with_capacity(2 * patches.len() + 1);
     let mut from = 0;
     for patch in patches {
-        parts.push(original[from..patch.range.start].as_bytes());
+        parts.push(&original.as_bytes()[from..patch.range.start]);
         parts.push(patch.new.as_bytes());
         from = patch.range.end;
     }
-    parts.push(original[from..].as_bytes());
+    parts.push(&original.as_bytes()[from..]);
     parts
 }
 

@@ -3,9 +3,10 @@
 
 use crate::admit::Permit;
 use crate::from_wire::Find;
+use crate::fs::budget::{Budget, WALK_TIME_MAX};
 use crate::fs::name::shown_bytes;
 use crate::fs::resolve::Found;
-use crate::fs::walk::{Budget, Start, WALK_TIME_MAX, Walk};
+use crate::fs::walk::{Start, Walk};
 use crate::tool::{Bench, LIST_BYTES_MAX, ToolError, ToolOutput, cancelled, joined, limit_note};
 use globset::{GlobBuilder, GlobMatcher};
 use std::ffi::OsStr;
@@ -52,10 +53,8 @@ pub fn run(call: &Find, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<Too
         text.push_str(&line);
         text.push('\n');
     }
-    Ok(ToolOutput {
-        text: text.trim_end_matches('\n').to_owned(),
-        changed: Vec::new(),
-    })
+    text.truncate(text.trim_end_matches('\n').len());
+    Ok(bench.walked(text, &walk.gaps))
 }
 
 /// Every condition of the call; a file must meet all.

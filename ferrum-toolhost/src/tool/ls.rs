@@ -3,10 +3,10 @@
 
 use crate::admit::Permit;
 use crate::from_wire::Ls;
-use crate::fs::atomic::is_sibling;
+use crate::fs::atomic::SIBLING;
+use crate::fs::list::{EntryKind, Listed, list};
 use crate::fs::name::shown_bytes;
 use crate::fs::resolve::Found;
-use crate::fs::walk::{EntryKind, Listed, list};
 use crate::tool::{Bench, LIST_BYTES_MAX, ToolError, ToolOutput, limit_note};
 use nix::fcntl::readlinkat;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,12 +18,9 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
     let found = permit.subject();
     let directory = found.open_directory().map_err(|error| bench.failure(&error))?;
     let mut entries = list(directory.as_fd(), found.asked()).map_err(|error| bench.failure(&error))?;
-    entries.retain(|entry| !is_sibling(&entry.name));
+    entries.retain(|entry| entry.name != SIBLING.as_bytes());
     if entries.is_empty() {
-        return Ok(ToolOutput {
-            text: "(empty directory)".to_owned(),
-            changed: Vec::new(),
-        });
+        return Ok(ToolOutput::text("(empty directory)"));
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let mut text = String::new();
@@ -43,10 +40,8 @@ pub fn run(call: &Ls, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<ToolO
         text.push_str(&line);
         text.push('\n');
     }
-    Ok(ToolOutput {
-        text,
-        changed: Vec::new(),
-    })
+    text.truncate(text.trim_end_matches('\n').len());
+    Ok(ToolOutput::text(text))
 }
 
 fn line(directory: BorrowedFd<'_>, entry: &Listed) -> String {

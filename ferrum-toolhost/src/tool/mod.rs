@@ -15,8 +15,10 @@ mod denial;
 use crate::admit::{self, Judge};
 use crate::from_wire::{PathText, Request};
 use crate::fs::FsError;
-use crate::fs::resolve::{self, Base, Found, Place};
-use crate::fs::walk::Stop;
+use crate::fs::budget::Stop;
+use crate::fs::gaps::Gaps;
+use crate::fs::place::{self, Place};
+use crate::fs::resolve::{self, Base, Found};
 use ferrum_proto::reply::Denial;
 use policy::Refusal;
 use std::os::fd::BorrowedFd;
@@ -37,6 +39,17 @@ pub struct ToolOutput {
     pub text: String,
     /// Canonical paths of the files that were created or changed.
     pub changed: Vec<PathBuf>,
+    /// What walls kept from a `find` or `grep` that else succeeded.
+    pub denials: Vec<Denial>,
+}
+
+impl ToolOutput {
+    fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Why a tool did nothing, or not all of it.
@@ -136,20 +149,42 @@ pub struct Bench<'a> {
 
 impl Bench<'_> {
     fn readable(&self, path: &PathText) -> Result<admit::Permit<Found>, ToolError> {
-        let found = resolve::existing(&self.base, path).map_err(|error| self.failure(&error))?;
+        let found = resolve::existing(&self.base, path).map_err(|error| self.unresolved(&error, false))?;
         Ok(admit::read(self.judge, found)?)
     }
 
     fn place(&self, path: &PathText) -> Result<admit::Permit<Place>, ToolError> {
-        let place = resolve::place(&self.base, path).map_err(|error| self.failure(&error))?;
+        let place = place::place(&self.base, path).map_err(|error| self.unresolved(&error, true))?;
         Ok(admit::mutate(self.judge, place)?)
+    }
+
+    /// A path that did not resolve: policy's own word where it has one, else the error.
+    fn unresolved(&self, error: &FsError, mutation: bool) -> ToolError {
+        match admit::unresolved(self.judge, error.path(), mutation) {
+            Err(refusal) => ToolError::Refused(refusal),
+            Ok(()) => self.failure(error),
+        }
     }
 
     /// An error of the file system as the model gets it, with the wall behind it.
     fn failure(&self, error: &FsError) -> ToolError {
-        let denials = denial::of(error, &self.judge.ground).into_iter().collect();
+        let denial = denial::of(error, &self.judge.ground);
+        let wall = denial.as_ref().map(denial::sentence).unwrap_or_default();
         ToolError::Failed {
-            text: error.to_string(),
+            text: format!("{error}{wall}"),
+            denials: denial.into_iter().collect(),
+        }
+    }
+
+    /// The result of a walk, with what walls kept from it.
+    fn walked(&self, text: String, gaps: &Gaps) -> ToolOutput {
+        let walled = gaps.walled().iter();
+        let denials = walled
+            .filter_map(|error| denial::of(error, &self.judge.ground))
+            .collect();
+        ToolOutput {
+            text,
+            changed: Vec::new(),
             denials,
         }
     }

@@ -5,9 +5,10 @@
 
 use crate::admit::Permit;
 use crate::from_wire::Read;
+use crate::fs::budget::{Budget, Stop, WALK_TIME_MAX};
+use crate::fs::gaps::count;
 use crate::fs::name::{escape_into, shown};
 use crate::fs::resolve::{Found, errno_of};
-use crate::fs::walk::{Budget, WALK_TIME_MAX};
 use crate::fs::{FsError, text::BOM};
 use crate::tool::{Bench, TEXT_BYTES_MAX, ToolError, ToolOutput, cancelled};
 use std::fs::File;
@@ -45,22 +46,16 @@ pub fn run(call: &Read, permit: &Permit<Found>, bench: &Bench<'_>) -> Result<Too
         )));
     }
     if window.first_missing() && (call.offset > 1 || window.lines > 0) {
-        let lines = crate::fs::walk::count(window.lines, "line");
+        let lines = count(window.lines, "line");
         return Err(ToolError::failed(format!(
             "offset {} is past the end: the file has {lines}",
             call.offset
         )));
     }
     if window.first_missing() {
-        return Ok(ToolOutput {
-            text: "(empty file)".to_owned(),
-            changed: Vec::new(),
-        });
+        return Ok(ToolOutput::text("(empty file)"));
     }
-    Ok(ToolOutput {
-        text: window.render(),
-        changed: Vec::new(),
-    })
+    Ok(ToolOutput::text(window.render()))
 }
 
 enum Fault {
@@ -80,7 +75,7 @@ struct Window {
     lines: usize,
     counted: bool,
     more: bool,
-    stop: Option<crate::fs::walk::Stop>,
+    stop: Option<Stop>,
 }
 
 impl Window {
@@ -179,7 +174,7 @@ impl Window {
         let (mut text, odd) = decode(bytes);
         let mut notes = Vec::new();
         if odd > 0 {
-            let bytes = crate::fs::walk::count(odd, "byte");
+            let bytes = count(odd, "byte");
             notes.push(format!("[not plain UTF-8 text: {bytes} shown as \\xNN]"));
         }
         if text.len() > TEXT_BYTES_MAX {
@@ -244,7 +239,7 @@ fn probe(reader: &mut BufReader<File>) -> Result<(), Fault> {
 fn pass_line(
     reader: &mut BufReader<File>,
     budget: &Budget<'_>,
-    stop: &mut Option<crate::fs::walk::Stop>,
+    stop: &mut Option<Stop>,
     mut each: impl FnMut(&[u8]),
 ) -> Result<usize, Fault> {
     let mut length = 0;

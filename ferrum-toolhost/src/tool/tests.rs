@@ -69,7 +69,11 @@ impl Bed {
     }
 
     pub(crate) fn cwd(&self) -> fs::File {
-        fs::File::open(&self.judge.ground.cwd).unwrap()
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // As a place to start from only: a wall may keep it from being listed.
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY);
+        options.open(&self.judge.ground.cwd).unwrap()
     }
 
     pub(crate) fn run(&self, request: wire::ToolRequest) -> Result<ToolOutput, ToolError> {
@@ -256,6 +260,30 @@ mod writing {
     }
 
     #[test]
+    fn what_lies_outside_the_roots_is_refused_by_policy() {
+        let bed = Bed::new();
+        fs::create_dir(bed.at("sub")).unwrap();
+        symlink("../outside", bed.at("out")).unwrap();
+        fs::write(bed.all.path().join("outside/a"), "theirs").unwrap();
+        fs::hard_link(bed.all.path().join("outside/a"), bed.at("a")).unwrap();
+        // The last two lead to nothing, and policy still has a word about their text.
+        for path in [
+            "out/new.txt",
+            "sub/../../outside/x",
+            "a",
+            "/proc/self/comm",
+            "out/no/../x",
+            "../outside/l/x",
+        ] {
+            let refused = bed.run(write(path, "mine")).expect_err("refused");
+            assert!(matches!(refused, ToolError::Refused(_)), "{path}: {refused:?}");
+        }
+        let outside: Vec<_> = fs::read_dir(bed.all.path().join("outside")).unwrap().collect();
+        assert_eq!(outside.len(), 1);
+        assert_eq!(bed.text("a"), "theirs");
+    }
+
+    #[test]
     fn a_file_that_may_not_be_written_stays() {
         let bed = Bed::new();
         let path = bed.file("a", "old");
@@ -302,7 +330,7 @@ mod editing {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let output = bed.run(edit("run.sh", &[("echo old", "echo new")])).unwrap();
         assert_eq!(output.text, "applied 1 edit(s) to run.sh");
-        assert_eq!(output.changed, [path.clone()]);
+        assert_eq!(output.changed, std::slice::from_ref(&path));
         assert_eq!(bed.text("run.sh"), "#!/bin/sh\necho new\n");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
         bed.holds(&["run.sh"]);
@@ -493,7 +521,7 @@ mod reading {
     #[test]
     fn an_unreadable_file_is_named_with_the_cause() {
         let bed = Bed::new();
-        fs::set_permissions(bed.file("locked", "x"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(bed.file("locked", "x"), fs::Permissions::from_mode(0o000)).unwrap();
         if !is_root() {
             let error = bed.run(read("locked", None, None)).unwrap_err();
             let text = "cannot open locked: Permission denied (EACCES)".to_owned();
@@ -547,7 +575,7 @@ mod listing {
         for name in ["1", "2", "3"] {
             bed.file(name, "");
         }
-        assert_eq!(bed.ok(ls(".", Some(3))), "1\n2\n3\n");
+        assert_eq!(bed.ok(ls(".", Some(3))), "1\n2\n3");
         assert_eq!(
             bed.ok(ls(".", Some(2))),
             "1\n2\n[limit reached: 2 of 3 entries; use limit=4 for more]"
@@ -730,7 +758,11 @@ mod searching {
     fn an_unreadable_file_is_reported_beside_the_hits() {
         let bed = Bed::new();
         bed.file("ok.txt", "needle\n");
-        fs::set_permissions(bed.file("locked.txt", "needle\n"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(
+            bed.file("locked.txt", "needle\n"),
+            fs::Permissions::from_mode(0o000),
+        )
+        .unwrap();
         if !is_root() {
             let text = bed.ok(grep_in("needle", "."));
             assert_eq!(
@@ -794,5 +826,97 @@ mod searching {
             "{}",
             text.len()
         );
+    }
+}
+
+mod behind_landlock {
+    use super::*;
+    use crate::sys::landlock;
+    use std::os::fd::AsFd as _;
+
+    const ALL: u64 = (landlock::TRUNCATE << 1) - 1;
+    const READ: u64 = landlock::READ_FILE | landlock::READ_DIR;
+
+    /// Runs `act` on a thread that may write `write`, read `/proc` and touch nothing else; false
+    /// where this kernel cannot hold it.
+    fn confined(write: &Path, act: impl FnOnce() + Send) -> bool {
+        if landlock::abi() < 3 {
+            return false;
+        }
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let ruleset = landlock::create(ALL, 0).unwrap();
+                for (path, access) in [(write, ALL), (Path::new("/proc"), READ)] {
+                    let parent = fs::File::open(path).unwrap();
+                    landlock::allow(ruleset.as_fd(), parent.as_fd(), access).unwrap();
+                }
+                nix::sys::prctl::set_no_new_privs().unwrap();
+                landlock::restrict_self(ruleset.as_fd()).unwrap();
+                act();
+            });
+            thread.join().unwrap();
+        });
+        true
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that tested nothing says so")]
+    fn confined_or_named(write: &Path, act: impl FnOnce() + Send) {
+        if !confined(write, act) {
+            let required = std::env::var_os("FERRUM_REQUIRE_WALLS").is_some_and(|value| value == "1");
+            assert!(
+                !required,
+                "landlock ABI 3 is missing and FERRUM_REQUIRE_WALLS is set"
+            );
+            eprintln!("landlock ABI 3 is missing: behaviour behind it was not tested");
+        }
+    }
+
+    #[track_caller]
+    fn denial(result: Result<ToolOutput, ToolError>) -> Denial {
+        match result.expect_err("denied") {
+            ToolError::Failed { text, mut denials } => {
+                assert!(text.contains("refused by the session's walls"), "{text}");
+                denials.pop().expect("a denial")
+            }
+            ToolError::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    }
+
+    #[test]
+    fn files_are_created_and_replaced_within_the_grant() {
+        let bed = Bed::new();
+        bed.file("a", "old\n");
+        confined_or_named(&bed.judge.ground.cwd, || {
+            bed.ok(write("new/er/b", "b\n"));
+            bed.ok(write("a", "new\n"));
+            bed.ok(edit("a", &[("new", "newer")]));
+            assert_eq!(bed.ok(read("a", None, None)), "newer\n");
+            assert_eq!(bed.ok(grep_in("newer", ".")), "a:1:newer");
+        });
+        bed.holds(&["a", "new"]);
+    }
+
+    #[test]
+    fn what_the_wall_refuses_is_a_certain_denial() {
+        let bed = Bed::new();
+        bed.file("closed/a", "old\n");
+        bed.file("open/b", "hit\n");
+        fs::set_permissions(bed.at("closed/a"), fs::Permissions::from_mode(0o644)).unwrap();
+        confined_or_named(&bed.at("open"), || {
+            let refused = denial(bed.run(read("closed/a", None, None)));
+            assert_eq!(refused.what, bed.at("closed/a").to_str().unwrap());
+            assert_eq!(refused.wall, "landlock");
+            assert!(refused.certain);
+            denial(bed.run(ls("closed", None)));
+            let refused = denial(bed.run(write(bed.at("closed/new").to_str().unwrap(), "x")));
+            assert_eq!(refused.wall, "landlock");
+            assert_eq!(
+                fs::metadata(bed.at("closed/new")).unwrap_err().kind(),
+                std::io::ErrorKind::NotFound
+            );
+            // A directory above the grant cannot be listed; the grant below is named outright.
+            assert_eq!(bed.ok(grep_in("hit", "open")), "open/b:1:hit");
+        });
+        assert_eq!(bed.text("closed/a"), "old\n");
     }
 }

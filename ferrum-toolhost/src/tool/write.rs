@@ -4,7 +4,7 @@ use crate::admit::Permit;
 use crate::from_wire::Write;
 use crate::fs::atomic::{self, Old};
 use crate::fs::name::shown;
-use crate::fs::resolve::Place;
+use crate::fs::place::Place;
 use crate::tool::{Bench, ToolError, ToolOutput, edit};
 
 /// # Errors
@@ -24,5 +24,6 @@ pub fn run(call: &Write, permit: Permit<Place>, bench: &Bench<'_>) -> Result<Too
     Ok(ToolOutput {
         text,
         changed: vec![canonical],
+        denials: Vec::new(),
     })
 }

@@ -154,6 +154,12 @@ mod tests {
                 .iter()
                 .any(|(name, _)| name.0 == b"K" || name.0.starts_with(b"FERRUM_"))
         );
+        assert_eq!(
+            config("[providers.p]\ntype = \"fake\"\napi_key_env = \"K\"\nheaders = { A = \"b\" }")
+                .secrets()
+                .len(),
+            2
+        );
         assert_eq!(charter.max_tool_rounds, 5);
         let rounds = charter
             .origins

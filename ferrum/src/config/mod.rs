@@ -20,11 +20,12 @@ pub use error::ConfigError;
 pub use provider::{ProviderChoice, is_loopback};
 pub use settings::{
     Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Safety, Settings,
-    Thinking, Tools,
+    THINKING, Tools,
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 
 use ferrum_proto::charter::Origin;
+use secrecy::SecretString;
 use std::path::PathBuf;
 
 /// The configuration of this process. Has no `Debug`: it holds keys.
@@ -86,6 +87,17 @@ impl Config {
             environment,
             origins,
         })
+    }
+
+    /// Every credential that this process knows, for keeping them out of what is stored or sent.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<SecretString> {
+        let entries = self.settings.providers.values();
+        let names =
+            Environment::secret_names(entries.clone().filter_map(|entry| entry.api_key_env.as_deref()));
+        let keys = names.iter().filter_map(|name| self.environment.secret(name));
+        let headers = entries.flat_map(|entry| entry.headers.iter().map(|(_, value)| value.clone()));
+        keys.chain(headers).collect()
     }
 
     /// The value of an environment variable of the front.

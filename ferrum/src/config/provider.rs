@@ -4,7 +4,7 @@ use super::Config;
 use super::error::ConfigError;
 use super::settings::{ProviderEntry, ProviderKind};
 use crate::cli::ModelArgs;
-use crate::config::Thinking;
+use crate::provider::Thinking;
 use secrecy::SecretString;
 
 /// The model that answers this session. Has no `Debug`: it holds the key.
@@ -206,6 +206,12 @@ mod tests {
             .map_err(|error| format!("{error}; {}", error.hint))
     }
 
+    fn chosen(text: &str, vars: &[(&str, &str)], asked: &ModelArgs) -> ProviderChoice {
+        choose(text, vars, asked).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    type Vars<'a> = &'a [(&'a str, &'a str)];
+
     const TWO: &str = "provider = \"a\"\nmodel = \"m\"\n\
         [providers.a]\ntype = \"openai-compatible\"\nbase_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"A_KEY\"\n\
         [providers.b]\ntype = \"openai-compatible\"\nbase_url = \"https://example.org\"\ndefault_model = \"n\"\n\
@@ -213,7 +219,7 @@ mod tests {
 
     #[test]
     fn nothing_configured_is_fake_with_a_notice_that_names_the_file() {
-        let choice = choose("", &[], &ModelArgs::default()).ok().expect("fake");
+        let choice = chosen("", &[], &ModelArgs::default());
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
         assert!(
             choice
@@ -226,20 +232,20 @@ mod tests {
     #[test]
     fn the_command_line_comes_first_and_aliases_bring_their_provider() {
         let key = [("A_KEY", " k1 ")];
-        let choice = choose(TWO, &key, &ModelArgs::default()).ok().expect("a");
+        let choice = chosen(TWO, &key, &ModelArgs::default());
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("a", "m"));
         assert_eq!(choice.key.expect("a key").expose_secret(), "k1");
         let other = ModelArgs {
             provider: Some("b".into()),
             ..ModelArgs::default()
         };
-        let choice = choose(TWO, &key, &other).ok().expect("b");
+        let choice = chosen(TWO, &key, &other);
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("b", "n"));
         let alias = ModelArgs {
             model: Some("short".into()),
             ..ModelArgs::default()
         };
-        let choice = choose(TWO, &key, &alias).ok().expect("short");
+        let choice = chosen(TWO, &key, &alias);
         assert_eq!(
             (choice.name.as_str(), choice.actual_model.as_str()),
             ("b", "long")
@@ -249,9 +255,7 @@ mod tests {
 
     #[test]
     fn offline_forces_fake() {
-        let choice = choose(TWO, &[("FERRUM_OFFLINE", "1")], &ModelArgs::default())
-            .ok()
-            .expect("fake");
+        let choice = chosen(TWO, &[("FERRUM_OFFLINE", "1")], &ModelArgs::default());
         assert_eq!((choice.name.as_str(), choice.model.as_str()), ("fake", "fake"));
         assert!(choice.notice.is_none());
     }
@@ -264,7 +268,7 @@ mod tests {
             )
         };
         let key: &[(&str, &str)] = &[("K", "sk-1")];
-        let cases: [(String, &[(&str, &str)], &str); 8] = [
+        let cases: [(String, Vars<'_>, &str); 8] = [
             ("provider = \"x\"".to_owned(), &[], "no provider `x`"),
             (plain("http://127.0.0.1:1"), &[], "variable K"),
             (plain("http://127.0.0.1:1"), &[("K", "")], "variable K"),

@@ -1,5 +1,6 @@
 //! The values of the user's `config.toml`, with their built-in defaults.
 
+use crate::provider::Thinking;
 use ferrum_proto::charter::{Ancestors, HomeMode, Limits, RootMode};
 use ferrum_proto::terms::{Network, Require, Shell, Tier};
 use secrecy::SecretString;
@@ -29,42 +30,16 @@ pub struct Settings {
     pub mcp_servers: Vec<McpServer>,
 }
 
-/// How much the model is asked to think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thinking {
-    Off,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    Xhigh,
-    Max,
-}
-
-impl Thinking {
-    pub const WORDS: [(&'static str, Self); 7] = [
-        ("off", Self::Off),
-        ("minimal", Self::Minimal),
-        ("low", Self::Low),
-        ("medium", Self::Medium),
-        ("high", Self::High),
-        ("xhigh", Self::Xhigh),
-        ("max", Self::Max),
-    ];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Xhigh => "xhigh",
-            Self::Max => "max",
-        }
-    }
-}
+/// The words of `thinking`.
+pub const THINKING: [(&str, Thinking); 7] = [
+    ("off", Thinking::Off),
+    ("minimal", Thinking::Minimal),
+    ("low", Thinking::Low),
+    ("medium", Thinking::Medium),
+    ("high", Thinking::High),
+    ("xhigh", Thinking::Xhigh),
+    ("max", Thinking::Max),
+];
 
 /// When the terminal gets colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::document::{Document, Section};
 use super::error::ConfigError;
 use super::settings::{
-    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Settings, Thinking,
+    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Settings, THINKING,
     Tools,
 };
 use ferrum_proto::charter::{Ancestors, HomeMode, Limits, Origin, RootMode};
@@ -68,7 +68,7 @@ fn read<'a>(
         &mut settings.max_tool_rounds,
         small(top.number("max_tool_rounds", 0, TOOL_ROUNDS_MAX)?),
     );
-    set(&mut settings.thinking, top.choice("thinking", &Thinking::WORDS)?);
+    set(&mut settings.thinking, top.choice("thinking", &THINKING)?);
     set(&mut settings.color, top.choice("color", &Color::WORDS)?);
     set(
         &mut settings.diff_mode,
@@ -278,9 +278,7 @@ mod tests {
         assert_eq!((table.tier, table.ceiling), (Tier::High, Tier::Medium));
         assert_eq!(settings("[safety]\nceiling = \"high\"").safety.tier, Tier::High);
         assert_eq!(settings("safety.ceiling = \"low\"").safety.tier, Tier::Medium);
-        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"")
-            .err()
-            .expect("below the ceiling");
+        let error = read("[safety]\ntier = \"low\"\nceiling = \"high\"").expect_err("below the ceiling");
         assert_eq!((error.line, error.column), (2, 8));
     }
 

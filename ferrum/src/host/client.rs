@@ -5,7 +5,8 @@
 //! a closed socket is a [`Fault`] for every open call, and the host is given up.
 
 use super::control::{News, Opened};
-use super::fault::{Cause, Fault};
+use super::fault::Cause;
+pub use super::fault::Fault;
 use ferrum_proto::frame::{FrameReader, encode};
 use ferrum_proto::limits::{
     FROM_HOST_FRAME_BYTES_MAX, HELLO_MS_MAX, PENDING_CALLS_MAX, PROGRESS_BYTES_MAX, SEAL_MS_MAX,
@@ -212,7 +213,7 @@ impl Drop for OpenCall<'_> {
 enum Look {
     Nothing,
     Progress(String),
-    Done(Result<ToolResult, Cause>),
+    Done(Box<Result<ToolResult, Cause>>),
 }
 
 impl State {
@@ -228,11 +229,11 @@ impl State {
             // Judged when the reply came.
             let text = String::from_utf8_lossy(&call.text).into_owned();
             self.open.remove(&id);
-            return Look::Done(Ok(ToolResult { reply, text }));
+            return Look::Done(Box::new(Ok(ToolResult { reply, text })));
         }
         if let Some(cause) = self.fault.clone() {
             self.open.remove(&id);
-            return Look::Done(Err(cause));
+            return Look::Done(Box::new(Err(cause)));
         }
         Look::Nothing
     }

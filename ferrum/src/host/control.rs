@@ -47,6 +47,7 @@ pub(super) struct News {
 #[derive(Debug, Default)]
 struct State {
     order: FromLauncherOrder,
+    greeted: bool,
     refused: BTreeMap<u32, String>,
     exited: BTreeMap<u32, String>,
     /// The connection is over, with the reason.
@@ -65,7 +66,7 @@ impl Control {
     /// Greets and hands over the charter. Blocking: call it once, before anything is opened.
     ///
     /// # Errors
-    /// [`Cause::Request`] when the charter does not fit a frame, [`Cause::Launcher`] when nobody
+    /// [`Cause::Request`] when the charter does not fit a frame, [`Cause::NoLauncher`] when nobody
     /// reads it.
     pub fn send_charter(&mut self, charter: Charter) -> Result<(), Cause> {
         let hello = ToLauncher::Hello {
@@ -77,15 +78,14 @@ impl Control {
         bytes.extend(encode(&charter, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?);
         self.socket
             .write_all(&bytes)
-            .map_err(|error| Cause::Launcher(error.to_string()))
+            .map_err(|error| self.news.lock().gone(error.to_string()))
     }
 
     /// Asks for a host. The answer comes later, on the host's own socket or as news.
     ///
     /// # Errors
-    /// [`Cause::Launcher`] when the launcher does not take the request.
+    /// [`Cause::Launcher`] or [`Cause::NoLauncher`] when nobody takes the request.
     pub fn open_host(&mut self, cwd: &PathBytes, wish: &Wish) -> Result<Opened, Cause> {
-        let lost = |error: nix::Error| Cause::Launcher(error.desc().to_owned());
         let host = self.last_host + 1;
         let request = ToLauncher::OpenHost {
             host,
@@ -104,7 +104,8 @@ impl Control {
         greet(&mut socket)?;
         self.news.lock().order.asked(host);
         self.last_host = host;
-        self.send_with(&frame, &theirs).map_err(lost)?;
+        let sent = self.send_with(&frame, &theirs);
+        sent.map_err(|error| self.news.lock().gone(error.desc().to_owned()))?;
         Ok(Opened { host, socket })
     }
 
@@ -191,7 +192,8 @@ impl News {
                 FromLauncher::Hello { build, .. } if build != ferrum_proto::BUILD => {
                     return Err(Cause::Build { theirs: build }.to_string());
                 }
-                FromLauncher::Hello { .. } | FromLauncher::HostStarted { .. } => {}
+                FromLauncher::Hello { .. } => state.greeted = true,
+                FromLauncher::HostStarted { .. } => {}
                 FromLauncher::HostRefused { host, message } => {
                     state.refused.insert(host, message);
                 }
@@ -231,6 +233,14 @@ impl News {
 }
 
 impl State {
+    fn gone(&self, why: String) -> Cause {
+        if self.greeted {
+            Cause::Launcher(why)
+        } else {
+            Cause::NoLauncher(why)
+        }
+    }
+
     fn about(&self, host: u32) -> Option<Cause> {
         let refused = self
             .refused
@@ -240,7 +250,7 @@ impl State {
             cut: false,
             how: Some(how.clone()),
         });
-        let ended = self.ended.clone().map(Cause::Launcher);
+        let ended = self.ended.clone().map(|why| self.gone(why));
         refused.or(exited).or(ended)
     }
 }

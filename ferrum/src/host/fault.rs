@@ -17,6 +17,8 @@ pub enum Fault {
 /// What broke.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
+    /// What was started as the launcher ended without a word: another program, or of another build.
+    NoLauncher(String),
     /// The launcher is gone; tools stay away until Ferrum is started again.
     Launcher(String),
     /// The launcher did not start a host.
@@ -72,7 +74,9 @@ impl Cause {
         match self {
             Self::Launcher(_) => "the session is kept: start ferrum again to go on",
             Self::Seal(failed) => &failed.hint,
-            Self::Build { .. } => "build and install both programs together: cargo build --release",
+            Self::NoLauncher(_) | Self::Build { .. } => {
+                "build and install both programs together: cargo build --release"
+            }
             Self::PolicyChanged => "start ferrum again to work under the new policy",
             Self::Refused(_)
             | Self::Closed { .. }
@@ -90,6 +94,7 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoLauncher(why) => write!(f, "ferrum-toolhost did not come up: {why}"),
             Self::Launcher(why) => write!(f, "the launcher of tool hosts is gone: {why}"),
             Self::Refused(why) => write!(f, "no tool host was started: {why}"),
             Self::Seal(failed) => seal_failed(f, failed),

@@ -131,7 +131,10 @@ impl ToolHost for Hosts {
             .client()
             .await
             .map_err(|cause| Fault::NotStarted(cause.with_end_of(&self.launcher)))?;
-        client.call(request, progress).await
+        client.call(request, progress).await.map_err(|fault| match fault {
+            Fault::NotStarted(cause) => Fault::NotStarted(cause.with_end_of(&self.launcher)),
+            Fault::EffectUnknown(cause) => Fault::EffectUnknown(cause.with_end_of(&self.launcher)),
+        })
     }
 }
 
@@ -159,6 +162,7 @@ impl Cause {
     pub(crate) fn with_end_of(self, launcher: &Launcher) -> Self {
         match (self, launcher.ended()) {
             (Self::Launcher(why), Some(how)) => Self::Launcher(format!("{why} ({how})")),
+            (Self::NoLauncher(why), Some(how)) => Self::NoLauncher(format!("{why} ({how})")),
             (cause, _) => cause,
         }
     }

@@ -236,7 +236,7 @@ async fn a_refusal_is_told_in_the_launchers_words() {
         while launcher.hear().is_some() {}
     })
     .await;
-    let fault = hosts.err().expect("refused");
+    let fault = hosts.expect_err("refused");
     assert_eq!(
         fault.to_string(),
         "no tool host was started: below the ceiling; nothing was run"

@@ -31,7 +31,11 @@ pub fn run(start: Start, asked: &DoctorArgs) -> Result<ExitCode, Failure> {
         let mut findings = Vec::new();
         for tier in [Tier::Low, Tier::Medium, Tier::High] {
             if tier >= ceiling {
-                findings.push(look(&mut prober, tier).await);
+                let finding = look(&mut prober, tier).await;
+                if let Err(Cause::NoLauncher(_)) = finding.host {
+                    return finding.host.map(|_| Vec::new()).map_err(Failure::from);
+                }
+                findings.push(finding);
             }
         }
         prober.close().await;
@@ -99,8 +103,8 @@ fn as_text(findings: &[Finding], front: &Confinement, notices: &[String]) -> Str
     text
 }
 
-fn mark(good: bool) -> &'static str {
-    if good { "[ok]     " } else { "[missing]" }
+fn mark(in_force: bool) -> &'static str {
+    if in_force { "[ok] " } else { "[off]" }
 }
 
 fn tier_text(text: &mut String, tier: Tier, granted: &Granted, ready: &Ready) -> std::fmt::Result {

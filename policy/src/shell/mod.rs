@@ -6,15 +6,26 @@
 
 mod argv;
 mod audit;
+mod authority;
 mod brace;
+mod builtin;
 mod chars;
+mod codes;
 mod deny;
+mod git;
 mod hard;
+mod high;
+mod inspection;
+mod interpreter;
 mod limits;
 mod lower;
+mod medium;
+mod numbers;
+mod options;
 mod parse;
 mod payload;
 mod place;
+mod programs;
 mod quote;
 mod script;
 mod walk;
@@ -23,8 +34,12 @@ mod wrapper;
 mod writes;
 
 use crate::{Grant, Ground, Isolation, ShellMode, Tier, Verdict};
+pub use codes::{CODES, Code};
 use deny::{Check, Deny};
 use hard::Hard;
+use high::High;
+use medium::Medium;
+use numbers::Integers;
 use place::Place;
 use script::Node;
 
@@ -69,6 +84,15 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     unreadable?;
     if tier >= Tier::Medium {
         chars::check_invisible(text)?;
+    }
+    // high ⊆ medium by construction: what high admits is judged by medium too.
+    if tier == Tier::High {
+        walk::statements(&mut High { ground }, &script, &mut Place::start(ground))?;
+    }
+    if tier >= Tier::Medium {
+        let integers = Integers::of(&script);
+        let mut medium = Medium { ground, integers };
+        walk::statements(&mut medium, &script, &mut Place::start(ground))?;
     }
     Ok(())
 }

@@ -65,7 +65,11 @@ fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
         nodes += 1;
         check_limit("limit-nodes", "syntax nodes", nodes, NODES_MAX, &node)?;
         check_limit("limit-depth", "levels of nesting", depth, DEPTH_MAX, &node)?;
-        if gap.is_none() && (node.is_error() || node.is_missing()) {
+        // An error at the root says nothing about the place: a later, smaller one does.
+        let vague = gap
+            .as_ref()
+            .is_none_or(|gap: &Gap| gap.span.len() == tree.root_node().byte_range().len());
+        if vague && (node.is_error() && !is_read_write(&node, text) || node.is_missing()) {
             gap = Some(Gap {
                 span: node.start_byte().min(text.len())..node.end_byte().min(text.len()),
                 missing: node.is_missing(),
@@ -82,6 +86,13 @@ fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
             depth -= 1;
         }
     }
+}
+
+/// The grammar does not know `<>`, but its tree says all there is to know: an ERROR `>` right after
+/// the `<` of a redirect.
+fn is_read_write(node: &Node<'_>, text: &str) -> bool {
+    let range = node.byte_range();
+    text.get(range.clone()) == Some(">") && range.start > 0 && text.as_bytes()[range.start - 1] == b'<'
 }
 
 fn check_limit(

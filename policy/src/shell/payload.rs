@@ -5,6 +5,7 @@ use super::script::{Node, Piece, RedirectKind, Word};
 use super::wrapper::base_name;
 
 /// Shells of the Bourne family.
+#[rustfmt::skip]
 pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "yash", "posh",
 ];

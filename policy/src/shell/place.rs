@@ -53,12 +53,12 @@ impl Place {
     pub(super) fn target(&self, word: &Word, ground: &Ground) -> Target {
         let mut text = String::new();
         let mut fixed: Option<usize> = None;
-        for (index, piece) in word.pieces.iter().enumerate() {
+        for piece in &word.pieces {
             match piece {
                 Piece::Literal { text: part, .. } => text.push_str(part),
-                Piece::Home if index == 0 => text.push_str(&ground.home.to_string_lossy()),
-                Piece::Tmp if index == 0 => text.push_str(&temporary(ground).to_string_lossy()),
-                Piece::Pwd if index == 0 => match &self.cwd {
+                Piece::Home if text.is_empty() => text.push_str(&ground.home.to_string_lossy()),
+                Piece::Tmp if text.is_empty() => text.push_str(&temporary(ground).to_string_lossy()),
+                Piece::Pwd if text.is_empty() => match &self.cwd {
                     Some(cwd) => text.push_str(&cwd.to_string_lossy()),
                     None => return Target::Dynamic,
                 },
@@ -66,7 +66,7 @@ impl Place {
                     fixed.get_or_insert(text.len());
                     text.push('x');
                 }
-                Piece::UserHome(name) if index == 0 => {
+                Piece::UserHome(name) if text.is_empty() => {
                     text.push_str("/home/");
                     text.push_str(name);
                 }

@@ -125,6 +125,8 @@ pub(super) struct Param {
 pub(super) struct Arithmetic {
     /// Variables whose values are evaluated.
     pub(super) names: Vec<String>,
+    /// Variables that it assigns.
+    pub(super) sets: Vec<String>,
     pub(super) inner: Vec<Piece>,
 }
 

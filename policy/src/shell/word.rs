@@ -121,6 +121,9 @@ impl Lower<'_> {
         if inside == "TMPDIR:-/tmp" {
             return Piece::Tmp;
         }
+        if is_length(inside) {
+            return Piece::Arithmetic(Arithmetic::default());
+        }
         if inside.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return plain_variable(inside);
         }
@@ -195,10 +198,8 @@ impl Lower<'_> {
             "expansion" => {
                 let piece = self.expansion(node);
                 if let Piece::Param(param) = &piece {
-                    if !self.slice(node).starts_with("${#") {
-                        numbers.names.push(param.name.clone());
-                    }
-                } else {
+                    numbers.names.push(param.name.clone());
+                } else if !self.slice(node).starts_with("${#") {
                     numbers
                         .names
                         .push(self.slice(node).trim_matches(['$', '{', '}']).to_owned());
@@ -206,7 +207,14 @@ impl Lower<'_> {
                 numbers.inner.push(piece);
             }
             _ if node.child_count() > 0 => {
-                for part in children(node) {
+                let parts = children(node);
+                if let [name, operator, ..] = parts.as_slice()
+                    && operator.kind() == "="
+                    && name.child_count() == 0
+                {
+                    numbers.sets.push(self.slice(*name).to_owned());
+                }
+                for part in parts {
                     self.collect_numbers(part, numbers);
                 }
             }
@@ -231,6 +239,17 @@ fn is_expansion(kind: &str) -> bool {
             | "arithmetic_expansion"
             | "process_substitution"
     )
+}
+
+/// `#name`, `#name[@]`.
+fn is_length(inside: &str) -> bool {
+    inside.strip_prefix('#').is_some_and(|name| {
+        let name = name
+            .strip_suffix("[@]")
+            .or(name.strip_suffix("[*]"))
+            .unwrap_or(name);
+        name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 /// `!name` other than the key list `!name[@]`, and the transformation `@P`.

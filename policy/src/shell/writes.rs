@@ -94,21 +94,10 @@ const ROWS: &[Row] = &[
     row(&["strip"], "oNKR", &[], Operands::All, "o", &[], false),
 ];
 
+#[rustfmt::skip]
 const COMPRESSORS: &[&str] = &[
-    "gzip",
-    "gunzip",
-    "bzip2",
-    "bunzip2",
-    "xz",
-    "unxz",
-    "lzma",
-    "unlzma",
-    "zstd",
-    "unzstd",
-    "compress",
-    "uncompress",
-    "lz4",
-    "pigz",
+    "gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "unlzma", "zstd", "unzstd", "compress",
+    "uncompress", "lz4", "pigz",
 ];
 
 /// The files that `words` (name first) change, as far as the tables know the command.

@@ -33,10 +33,14 @@ pub(super) fn help(text: &str, old: &str) -> String {
     format!("0 matches; the nearest lines are:\n{}", shown.join("\n  …\n"))
 }
 
+/// Makes lines equal that differ only in one kind of thing.
+type Fold = fn(&str) -> String;
+
 /// What may be folded away before a comparison, weakest first, and its name.
-const FOLDS: [(&str, fn(&str) -> String); 3] = [
+const FOLDS: [(&str, Fold); 4] = [
     ("white space", fold_space),
     ("quotes or dashes", fold_marks),
+    ("accents or their Unicode form", fold_accents),
     ("white space and quotes or dashes", fold_both),
 ];
 
@@ -77,6 +81,23 @@ fn fold_marks(line: &str) -> String {
             other => other,
         })
         .collect()
+}
+
+/// A letter with an accent looks the same as one character or as two.
+fn fold_accents(line: &str) -> String {
+    let mut folded = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c {
+            '\u{300}'..='\u{36f}' if folded.ends_with('?') => {}
+            '\u{300}'..='\u{36f}' => {
+                folded.pop();
+                folded.push('?');
+            }
+            _ if c.is_alphabetic() && !c.is_ascii() => folded.push('?'),
+            _ => folded.push(c),
+        }
+    }
+    folded
 }
 
 fn fold_both(line: &str) -> String {
@@ -174,6 +195,12 @@ mod tests {
             quotes.contains("only in quotes or dashes") && quotes.contains("2: msg = “hello”"),
             "{quotes}"
         );
+    }
+
+    #[test]
+    fn composed_and_decomposed_letters_are_told_apart() {
+        let form = help("cafe\u{301} = 1\n", "café = 1");
+        assert!(form.contains("only in accents or their Unicode form"), "{form}");
     }
 
     #[test]

@@ -1,0 +1,8 @@
+//! The model loop: what is sent, what is run, when it ends.
+
+pub mod call;
+pub mod context;
+pub mod guard;
+pub mod message;
+pub mod redact;
+pub mod turn;

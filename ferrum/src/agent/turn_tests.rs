@@ -1,0 +1,393 @@
+//! The loop with a scripted provider and a scripted host.
+
+use super::*;
+use crate::agent::message::{ContentBlock, close_pairs};
+use crate::host::Cause;
+use crate::host::client::ToolResult;
+use crate::provider::fake::Fake;
+use crate::session::log;
+use crate::tools::catalog;
+use ferrum_proto::reply::{Outcome, Refusal, Reply, Timings};
+use ferrum_proto::request::ToolRequest;
+use ferrum_proto::seal::{Granted, Selection};
+use ferrum_proto::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A host without a kernel: answers by the path or command that it is asked for.
+pub(crate) struct ScriptedHost {
+    pub(crate) granted: Granted,
+    pub(crate) calls: RefCell<Vec<String>>,
+    pub(crate) fail_ready: bool,
+}
+
+pub(crate) fn granted(tools: &[&str]) -> Granted {
+    Granted {
+        tier: Tier::Medium,
+        floor: Tier::Low,
+        network: Network::Private,
+        shell: Shell::Static,
+        require: Require::Kernel,
+        tools: tools.iter().map(|t| (*t).to_owned()).collect(),
+        tools_removed: Vec::new(),
+        cwd: PathBytes(b"/work/tree".to_vec()),
+        writable_roots: vec![PathBytes(b"/work/tree".to_vec())],
+        readable_roots: Vec::new(),
+        max_tool_rounds: 0,
+        skills: Selection::default(),
+        mcp_enabled: false,
+        mcp: Selection::default(),
+        project_files: Vec::new(),
+        origins: Vec::new(),
+        notices: Vec::new(),
+    }
+}
+
+pub(crate) fn host(tools: &[&str]) -> ScriptedHost {
+    ScriptedHost {
+        granted: granted(tools),
+        calls: RefCell::default(),
+        fail_ready: false,
+    }
+}
+
+fn ready() -> Ready {
+    Ready {
+        isolation: Isolation::Full,
+        network: Network::Private,
+        shell: Shell::Static,
+        containment: Containment::PidNamespace,
+        walls: Vec::new(),
+        promises: Vec::new(),
+        view: Vec::new(),
+        environment: Vec::new(),
+        notices: Vec::new(),
+        setup_us: 0,
+    }
+}
+
+fn reply(outcome: Outcome) -> Reply {
+    let timings = Timings::default();
+    Reply {
+        outcome,
+        text_bytes: 0,
+        denials: Vec::new(),
+        command: None,
+        changed: Vec::new(),
+        timings,
+    }
+}
+
+impl ToolHost for ScriptedHost {
+    fn granted(&self) -> &Granted {
+        &self.granted
+    }
+
+    async fn ready(&self) -> Result<Ready, Fault> {
+        tokio::task::yield_now().await;
+        if self.fail_ready {
+            Err(Fault::NotStarted(Cause::Socket("no walls".into())))
+        } else {
+            Ok(ready())
+        }
+    }
+
+    async fn call(&self, request: ToolRequest, progress: &mut dyn FnMut(&str)) -> Result<ToolResult, Fault> {
+        let what = match &request {
+            ToolRequest::Read(read) => read.path.clone(),
+            ToolRequest::Write(write) => write.path.clone(),
+            ToolRequest::Bash(bash) => bash.command.clone(),
+            other => other.tool().to_owned(),
+        };
+        self.calls.borrow_mut().push(format!("{} {what}", request.tool()));
+        progress("alive");
+        // The first of several finishes last.
+        tokio::time::sleep(Duration::from_millis(if what == "slow" { 20 } else { 0 })).await;
+        let (outcome, text) = match what.as_str() {
+            "hang" => std::future::pending().await,
+            "fault" => return Err(Fault::EffectUnknown(Cause::Socket("pipe closed".into()))),
+            "refused" => {
+                let message = "no".to_owned();
+                let code = "privilege".to_owned();
+                let refusal = Refusal {
+                    code,
+                    line: 0,
+                    column: 0,
+                    message,
+                    hint: String::new(),
+                };
+                (Outcome::Refused(refusal), "refused by policy".to_owned())
+            }
+            "missing" => (Outcome::Failed, "no such file".to_owned()),
+            other => (Outcome::Done, format!("result of {other} key-0123456789abcdef")),
+        };
+        Ok(ToolResult {
+            reply: reply(outcome),
+            text,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Seen(Vec<String>);
+
+impl View for Seen {
+    fn streams(&self) -> bool {
+        false
+    }
+    fn event(&mut self, _: Event<'_>) {}
+    fn ready(&mut self, _: &Granted, ready: &Ready) {
+        assert_eq!(ready.isolation, Isolation::Full);
+    }
+    fn assistant(&mut self, message: &Message) {
+        self.0.push(format!("says {}", message.visible_text()));
+    }
+    fn tool_call(&mut self, name: &str, _: &Value) {
+        self.0.push(format!("calls {name}"));
+    }
+    fn tool_result(&mut self, name: &str, result: &CallResult) {
+        self.0.push(format!(
+            "{} {name}",
+            if result.is_error { "error" } else { "result" }
+        ));
+    }
+    fn progress(&mut self, _: &str) {}
+    fn notice(&mut self, text: &str) {
+        self.0.push(format!("notice {text}"));
+    }
+}
+
+fn call(id: &str, name: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse {
+        id: id.into(),
+        name: name.into(),
+        input,
+        invalid: None,
+        extra_content: None,
+    }
+}
+
+fn calls(blocks: Vec<ContentBlock>) -> Message {
+    Message {
+        role: Role::Assistant,
+        content: blocks,
+        usage: None,
+    }
+}
+
+fn says(text: &str) -> Message {
+    Message::text(Role::Assistant, text)
+}
+
+struct Ran {
+    end: Result<End, TurnError>,
+    messages: Vec<Message>,
+    stored: Vec<Message>,
+    seen: Vec<String>,
+    refused: u32,
+}
+
+impl Ran {
+    fn results(&self) -> Vec<(String, bool)> {
+        let blocks = self.messages.iter().flat_map(|m| &m.content);
+        blocks
+            .filter_map(|block| match block {
+                ContentBlock::ToolResult {
+                    content, is_error, ..
+                } => Some((content.clone(), *is_error)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+/// Runs one turn; with `cancel_after`, drops it then and completes the record.
+fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after: Option<Duration>) -> Ran {
+    let dir = tempfile::tempdir().unwrap();
+    let path: PathBuf = dir.path().join("s.jsonl");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut provider = Provider::scripted(Fake::playing(script));
+    let mut conversation = Conversation {
+        messages: vec![Message::text(Role::User, "go")],
+        epoch: 0,
+    };
+    let redactor = Redactor::new(vec!["key-0123456789abcdef".into()]);
+    let (mut view, mut log_slot) = (Seen::default(), None);
+    let tools = catalog::exposed(&host.granted.tools);
+    let open_log = |_: &Ready| Log::open(&path);
+    let mut turn = Turn {
+        host,
+        provider: &mut provider,
+        conversation: &mut conversation,
+        log: &mut log_slot,
+        open_log: &open_log,
+        tools: &tools,
+        redactor: &redactor,
+        view: &mut view,
+        rounds_max,
+        refused: 0,
+        usage: Usage::default(),
+    };
+    let end = runtime.block_on(async {
+        match cancel_after {
+            None => turn.run().await,
+            Some(after) => {
+                let cut = tokio::time::timeout(after, turn.run()).await;
+                assert!(cut.is_err(), "the turn ended by itself");
+                turn.interrupted("cancelled").await.unwrap();
+                Ok(End::Stopped("cancelled".into()))
+            }
+        }
+    });
+    let refused = turn.refused;
+    drop(log_slot);
+    let records = log::load(&path).map(|loaded| loaded.records).unwrap_or_default();
+    let stored = record::conversation(records.into_iter().map(|(_, r)| r));
+    assert_eq!(
+        close_pairs(stored.clone(), "x"),
+        stored,
+        "every call has its result"
+    );
+    Ran {
+        end,
+        messages: conversation.messages,
+        stored,
+        seen: view.0,
+        refused,
+    }
+}
+
+const ALL: [&str; 10] = [
+    "read",
+    "write",
+    "edit",
+    "bash",
+    "wait",
+    "grep",
+    "find",
+    "ls",
+    "history_search",
+    "history_read",
+];
+
+#[test]
+fn a_turn_runs_its_calls_and_ends_with_the_answer() {
+    let host = host(&ALL);
+    let script = vec![
+        calls(vec![
+            ContentBlock::Text {
+                text: "looking".into(),
+            },
+            call("1", "read", json!({"path": "slow"})),
+            call("2", "read", json!({"path": "b"})),
+            call("3", "write", json!({"path": "c", "content": ""})),
+            call("4", "read", json!({"path": "d"})),
+        ]),
+        says("done"),
+    ];
+    let ran = run(&host, script, 0, None);
+    assert_eq!(ran.end.as_ref().unwrap(), &End::Answered);
+    assert_eq!(*host.calls.borrow(), ["read slow", "read b", "write c", "read d"]);
+    let texts: Vec<String> = ran.results().into_iter().map(|(text, _)| text).collect();
+    assert!(texts[0].starts_with("result of slow [redacted]") && texts[1].starts_with("result of b"));
+    assert_eq!(ran.seen.first().unwrap(), "says looking");
+    assert_eq!(ran.seen.last().unwrap(), "says done");
+    assert_eq!(ran.stored, ran.messages);
+}
+
+#[test]
+fn what_cannot_be_run_becomes_an_error_for_the_model() {
+    let host = host(&["read", "bash"]);
+    let mut broken = call("3", "read", json!({}));
+    if let ContentBlock::ToolUse { invalid, .. } = &mut broken {
+        *invalid = Some("arguments are not valid JSON".into());
+    }
+    let script = vec![
+        calls(vec![
+            call("1", "functions.read", json!({"path": "a"})),
+            call("2", "write", json!({"path": "a", "content": ""})),
+            broken,
+            call("4", "read", json!({"file": "a"})),
+            call("5", "bash", json!({"command": "refused"})),
+            call("6", "bash", json!({"command": "fault"})),
+        ]),
+        says("done"),
+    ];
+    let ran = run(&host, script, 0, None);
+    let results = ran.results();
+    let expected = [
+        "does not exist; there are: read bash",
+        "not available under the current policy",
+        "not valid JSON",
+        "\"path\" is missing",
+        "refused by policy",
+        "effect of this call is unknown",
+    ];
+    for ((text, is_error), expected) in results.iter().zip(expected) {
+        assert!(*is_error && text.contains(expected), "{text}");
+    }
+    assert_eq!(results.len(), 6);
+    assert_eq!(ran.refused, 1);
+    assert_eq!(*host.calls.borrow(), ["bash refused", "bash fault"]);
+}
+
+#[test]
+fn the_round_limit_gives_one_last_answer() {
+    let host = host(&ALL);
+    let read = |n: u32| calls(vec![call(&n.to_string(), "read", json!({"path": n.to_string()}))]);
+    let ran = run(&host, vec![read(1), read(2), read(3)], 2, None);
+    assert!(matches!(&ran.end, Ok(End::Stopped(why)) if why.contains("max_tool_rounds")));
+    assert_eq!(host.calls.borrow().len(), 2);
+    assert!(ran.seen.last().unwrap().starts_with("says Stopped"));
+}
+
+#[test]
+fn a_repeated_call_is_stopped() {
+    let host = host(&ALL);
+    let read = calls(vec![call("1", "read", json!({"path": "a"}))]);
+    let ran = run(&host, vec![read; 20], 0, None);
+    assert!(matches!(ran.end, Ok(End::Stopped(_))));
+    assert_eq!(host.calls.borrow().len(), 7);
+}
+
+#[test]
+fn an_interrupted_turn_is_a_valid_record() {
+    let host = host(&ALL);
+    let script = vec![calls(vec![
+        call("1", "read", json!({"path": "a"})),
+        call("2", "bash", json!({"command": "hang"})),
+        call("3", "bash", json!({"command": "never"})),
+    ])];
+    let ran = run(&host, script, 0, Some(Duration::from_millis(50)));
+    assert_eq!(*host.calls.borrow(), ["read a", "bash hang"]);
+    let results = ran.results();
+    assert!(!results[0].1 && results[1].1 && results[2].1, "{results:?}");
+    assert!(results[1].0.contains("interrupted"));
+    assert_eq!(ran.stored, ran.messages);
+}
+
+#[test]
+fn history_tools_see_the_running_session() {
+    let host = host(&ALL);
+    let script = vec![
+        calls(vec![call("1", "history_search", json!({"query": "GO"}))]),
+        says("done"),
+    ];
+    let ran = run(&host, script, 0, None);
+    assert!(ran.results()[0].0.contains("user: go"), "{:?}", ran.results());
+}
+
+#[test]
+fn without_walls_nothing_is_asked_for_twice_and_nothing_runs() {
+    let mut host = host(&ALL);
+    host.fail_ready = true;
+    let script = vec![calls(vec![call("1", "read", json!({"path": "a"}))])];
+    let ran = run(&host, script, 0, None);
+    assert!(matches!(ran.end, Err(TurnError::Host(_))));
+    assert!(host.calls.borrow().is_empty());
+}

@@ -1,0 +1,5 @@
+//! Sessions: append-only JSON lines, one record a line.
+
+pub mod log;
+pub mod record;
+pub mod select;

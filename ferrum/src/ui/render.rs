@@ -1,0 +1,140 @@
+//! Tool calls and results as the operator reads them on stderr: short, and cleaned.
+
+use super::terminal_text::sanitise;
+use crate::agent::call::CallResult;
+use ferrum_proto::seal::{Granted, Ready};
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// Lines of a preview.
+const LINES_MAX: usize = 12;
+/// Characters of one line.
+const LINE_CHARS_MAX: usize = 160;
+
+/// The policy and the walls in force, in one line.
+#[must_use]
+pub fn ready(granted: &Granted, ready: &Ready) -> String {
+    format!(
+        "ferrum: safety {}, isolation {} (required {}), network {}, shell {}\n",
+        granted.tier.name(),
+        ready.isolation.name(),
+        granted.require.name(),
+        ready.network.name(),
+        ready.shell.name(),
+    )
+}
+
+/// A call, its main argument first.
+#[must_use]
+pub fn tool_call(name: &str, input: &Value) -> String {
+    let main = ["command", "path", "pattern", "query"];
+    let mut out = format!("→ {}", clip(&sanitise(name)));
+    let Value::Object(fields) = input else {
+        return out + "\n";
+    };
+    let ordered = main.iter().filter_map(|key| fields.get_key_value(*key));
+    let others = fields.iter().filter(|(key, _)| !main.contains(&key.as_str()));
+    for (key, value) in ordered.chain(others) {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let text = sanitise(&text);
+        if text.contains('\n') {
+            let _ = write!(out, "\n  {}:\n{}", clip(&sanitise(key)), preview(&text));
+        } else {
+            let _ = write!(out, "\n  {}: {}", clip(&sanitise(key)), clip(&text));
+        }
+    }
+    out.trim_end().to_owned() + "\n"
+}
+
+/// A bounded preview of a result.
+#[must_use]
+pub fn tool_result(name: &str, result: &CallResult) -> String {
+    let word = match (result.refused, result.is_error) {
+        (true, _) => "refused",
+        (false, true) => "error",
+        (false, false) => "result",
+    };
+    let mut out = format!(
+        "← {} {word}\n{}",
+        clip(&sanitise(name)),
+        preview(&sanitise(&result.text))
+    );
+    for denial in &result.denials {
+        let certain = if denial.certain {
+            "denied"
+        } else {
+            "probably denied"
+        };
+        let _ = write!(
+            out,
+            "  {certain} by {}: {}",
+            sanitise(&denial.wall),
+            clip(&sanitise(&denial.what))
+        );
+        if !denial.remedy.is_empty() {
+            let _ = write!(out, " (allowed by {})", clip(&sanitise(&denial.remedy)));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn preview(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines().take(LINES_MAX) {
+        let _ = writeln!(out, "  {}", clip(line));
+    }
+    let more = text.lines().count().saturating_sub(LINES_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "  … {more} more lines");
+    }
+    out
+}
+
+fn clip(line: &str) -> String {
+    match line.char_indices().nth(LINE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(text: &str) -> CallResult {
+        CallResult {
+            text: text.into(),
+            is_error: false,
+            refused: false,
+            denials: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn calls_show_their_main_argument_first() {
+        let input = serde_json::json!({"a": 1, "path": "x\u{1b}[2J", "content": "one\ntwo"});
+        assert_eq!(
+            tool_call("write", &input),
+            "→ write\n  path: x\n  a: 1\n  content:\n  one\n  two\n"
+        );
+    }
+
+    #[test]
+    fn previews_are_bounded_both_ways() {
+        let long = format!("{}\n{}", "x".repeat(500), "line\n".repeat(100));
+        let shown = tool_result("read", &result(&long));
+        assert!(
+            shown.lines().count() == 2 + LINES_MAX && shown.contains("89 more lines"),
+            "{shown}"
+        );
+        assert!(
+            shown
+                .lines()
+                .all(|line| line.chars().count() <= LINE_CHARS_MAX + 3)
+        );
+    }
+}

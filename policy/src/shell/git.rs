@@ -1,0 +1,301 @@
+//! git at medium: data passes, what makes git run another program does not.
+
+use super::deny::{Check, Deny};
+use super::script::Word;
+
+/// `-c` keys that are data.
+#[rustfmt::skip]
+const DATA_KEYS: &[&str] = &[
+    "user.", "author.", "committer.", "color.", "advice.", "commit.gpgsign=false", "tag.gpgsign=false",
+    "init.defaultbranch", "protocol.version", "column.", "core.quotepath", "core.autocrlf", "core.abbrev",
+    "core.safecrlf", "core.filemode", "diff.renames", "diff.renamelimit", "diff.algorithm", "diff.context",
+    "diff.mnemonicprefix", "diff.noprefix", "log.", "merge.conflictstyle", "merge.renames", "pull.rebase",
+    "pull.ff", "push.default", "rebase.autostash", "rebase.autosquash", "fetch.prune",
+    "core.fsmonitor=false", "gc.auto", "core.pager=cat", "core.editor=true", "core.editor=false",
+    "sequence.editor=true", "http.postbuffer", "grep.", "status.", "blame.", "versionsort.",
+    "safe.directory", "core.commentchar", "core.eol", "core.ignorecase", "core.longpaths",
+    "core.precomposeunicode", "core.compression", "pack.", "index.", "submodule.recurse",
+    "submodule.fetchjobs", "push.autosetupremote", "push.followtags", "branch.", "checkout.", "clone.",
+    "feature.", "fetch.", "receive.", "rerere.", "stash.", "transfer.fsckobjects", "apply.", "am.",
+    "core.bare",
+];
+
+/// Starts and ends of keys whose value git runs or that redirect it. Compared in lower case.
+#[rustfmt::skip]
+const EXEC_KEYS: &[&str] = &[
+    "core.hookspath", "core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.gitproxy",
+    "core.askpass", "core.alternaterefscommand", "core.attributesfile", "core.worktree", "pager.",
+    "sequence.editor", "filter.", "gpg.", "credential.", "include.path", "includeif.",
+    "interactive.difffilter", "init.templatedir", "browser.", "man.", "difftool.", "mergetool.", "guitool.",
+    "instaweb.", "sendemail.", "trailer.", "uploadpack.", "diff.external", "protocol.", "web.browser",
+    "help.browser", "ssh.variant", "url.", "hook.", "http.proxy", "http.sslverify", "http.sslcainfo",
+    "remote.pushdefaultcommand", "imap.", "extensions.", "maintenance.",
+];
+
+/// One git call, taken apart.
+pub(super) struct Git<'a> {
+    /// `-C DIR` operands.
+    pub(super) directories: Vec<&'a Word>,
+    pub(super) subcommand: String,
+    /// After the subcommand.
+    pub(super) rest: &'a [Word],
+}
+
+/// Files and directories that a call creates or writes by name.
+pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
+    let operands: Vec<&Word> = plain_operands(git.rest);
+    let mut out: Vec<Word> = git.directories.iter().map(|word| (*word).clone()).collect();
+    let text = |index: usize| {
+        operands
+            .get(index)
+            .and_then(|word| word.literal())
+            .unwrap_or_default()
+    };
+    match git.subcommand.as_str() {
+        "clone" => out.extend(operands.get(1).map(|word| (*word).clone())),
+        "init" => out.extend(operands.first().map(|word| (*word).clone())),
+        "worktree" if matches!(text(0).as_str(), "add") => {
+            out.extend(operands.get(1).map(|word| (*word).clone()));
+        }
+        "worktree" if matches!(text(0).as_str(), "move") => {
+            out.extend(operands.get(2).map(|word| (*word).clone()));
+        }
+        "bundle" if text(0) == "create" => out.extend(operands.get(1).map(|word| (*word).clone())),
+        _ => {}
+    }
+    let option = match git.subcommand.as_str() {
+        "format-patch" => Some(("-o", "--output-directory")),
+        "archive" => Some(("-o", "--output")),
+        "diff" | "log" | "show" | "shortlog" | "format" => Some(("--output", "--output")),
+        _ => None,
+    };
+    if let Some((short, long)) = option {
+        out.extend(option_values(git.rest, short, long));
+    }
+    out
+}
+
+fn option_values(rest: &[Word], short: &str, long: &str) -> Vec<Word> {
+    let mut out = Vec::new();
+    for (index, word) in rest.iter().enumerate() {
+        let (text, _) = word.prefix();
+        if text == short || text == long {
+            out.extend(rest.get(index + 1).cloned());
+        } else if text
+            .strip_prefix(long)
+            .is_some_and(|value| value.starts_with('='))
+        {
+            out.push(word.without_prefix(long.len() + 1));
+        }
+    }
+    out
+}
+
+/// Operands, with the values of the few value options that precede them removed.
+fn plain_operands(rest: &[Word]) -> Vec<&Word> {
+    #[rustfmt::skip]
+    const VALUED: &[&str] = &[
+        "-b", "-B", "-o", "-u", "-c", "--depth", "--branch", "--origin", "--reference", "-j", "--jobs",
+        "--reason", "--filter",
+    ];
+    let mut out = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let (text, _) = word.prefix();
+        if VALUED.contains(&text.as_str()) {
+            words.next();
+        } else if !text.starts_with('-') {
+            out.push(word);
+        }
+    }
+    out
+}
+
+fn refuse(word: &Word, message: impl Into<String>) -> Deny {
+    Deny::new("git-exec", &word.span, message).hint("run git without it")
+}
+
+/// Reads the global options; refuses those that change what git runs or which repository it is in.
+pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
+    let mut git = Git {
+        directories: Vec::new(),
+        subcommand: String::new(),
+        rest: &[],
+    };
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let (text, whole) = word.prefix();
+        at += 1;
+        match text.as_str() {
+            "-C" => {
+                git.directories.extend(words.get(at));
+                at += 1;
+            }
+            "-c" => {
+                let value = words.get(at);
+                at += 1;
+                if let Some(value) = value {
+                    check_key_value(value)?;
+                }
+            }
+            "--git-dir" | "--work-tree" | "--namespace" | "--super-prefix" => {
+                git.directories.extend(words.get(at));
+                at += 1;
+            }
+            "--exec-path" if whole => {}
+            _ if text.starts_with("--git-dir=") || text.starts_with("--work-tree=") => {
+                return Err(refuse(word, "another repository brings its own configuration"));
+            }
+            _ if text.starts_with("--exec-path") || text.starts_with("--config-env") => {
+                return Err(refuse(word, "the option changes what git runs"));
+            }
+            _ if text.starts_with('-') && whole => {}
+            _ => {
+                git.subcommand = if whole { text } else { String::new() };
+                git.rest = &words[at..];
+                if git.subcommand.is_empty() {
+                    return Err(Deny::new(
+                        "dynamic-command",
+                        &word.span,
+                        "the git subcommand is only known at run time",
+                    )
+                    .hint("write the subcommand out"));
+                }
+                break;
+            }
+        }
+    }
+    Ok(git)
+}
+
+fn check_key_value(value: &Word) -> Check {
+    let (text, _) = value.prefix();
+    let lower = text.to_ascii_lowercase();
+    let known = DATA_KEYS.iter().any(|key| {
+        let exact = key.contains('=') || !key.ends_with('.');
+        if exact {
+            lower == *key
+                || lower
+                    .strip_prefix(key)
+                    .is_some_and(|rest| !key.contains('=') && rest.starts_with('='))
+        } else {
+            lower.starts_with(key)
+        }
+    });
+    // `branch.x.merge` is data, a command is not; nothing in DATA_KEYS runs.
+    if known {
+        Ok(())
+    } else {
+        Err(refuse(
+            value,
+            format!("configuration given by -c can make git run programs: {text}"),
+        ))
+    }
+}
+
+/// Judges one call.
+pub(super) fn check(git: &Git<'_>) -> Check {
+    for word in git.rest {
+        let (text, _) = word.prefix();
+        if text.contains("ext::") || text.contains("fd::") {
+            return Err(refuse(word, "the ext:: transport runs a program"));
+        }
+        exec_option(git.subcommand.as_str(), word, &text)?;
+    }
+    let first = git.rest.first().and_then(Word::literal).unwrap_or_default();
+    let here = git.rest.first();
+    match (git.subcommand.as_str(), first.as_str()) {
+        ("filter-branch", _) => Err(refuse_at(here, git, "filter-branch runs code on each commit")),
+        ("bisect", "run") | ("submodule", "foreach") => Err(refuse_at(
+            here,
+            git,
+            "it runs a command text in other directories or states",
+        )),
+        ("config", _) => check_config(git.rest),
+        ("daemon" | "instaweb" | "web--browse" | "send-email" | "shell" | "credential", _) => {
+            Err(refuse_at(here, git, "it runs configured programs or serves"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse_at(here: Option<&Word>, git: &Git<'_>, message: &str) -> Deny {
+    let span = here.map_or(0..0, |word| word.span.clone());
+    Deny::new("git-exec", &span, format!("git {}: {message}", git.subcommand)).hint("put it in a script file")
+}
+
+fn exec_option(subcommand: &str, word: &Word, text: &str) -> Check {
+    let name = text.split('=').next().unwrap_or(text);
+    let is = |long: &str| name.len() >= 6 && name.starts_with("--") && long.starts_with(name);
+    let runs = match subcommand {
+        "fetch" | "pull" | "ls-remote" | "fetch-pack" => is("--upload-pack"),
+        "clone" => is("--upload-pack") || name == "-u" || is("--template") || name == "-c" || is("--config"),
+        "push" | "send-pack" => is("--receive-pack") || is("--exec"),
+        "rebase" => text.starts_with("-x") || is("--exec") || cluster_has(text, 'x'),
+        "difftool" | "mergetool" => text.starts_with("-x") || is("--extcmd"),
+        "grep" => text.starts_with("-O") || is("--open-files-in-pager") || cluster_has(text, 'O'),
+        "archive" => is("--exec") || is("--remote"),
+        "init" => is("--template"),
+        "help" => matches!(name, "-w" | "--web" | "-m" | "--man"),
+        _ => false,
+    };
+    if subcommand == "clone" && (name == "-c" || is("--config")) && !is("--upload-pack") {
+        return Ok(());
+    }
+    if runs {
+        Err(refuse(
+            word,
+            format!("option {name} of git {subcommand} runs a program"),
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+fn cluster_has(text: &str, letter: char) -> bool {
+    text.starts_with('-') && !text.starts_with("--") && text.len() <= 5 && text[1..].contains(letter)
+}
+
+/// `git config`: reading is free; writing a key that runs something is not.
+fn check_config(rest: &[Word]) -> Check {
+    let mut operands = Vec::new();
+    let mut reads = false;
+    for word in rest {
+        let (text, _) = word.prefix();
+        match text.as_str() {
+            "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l" | "get" | "list"
+            | "--unset" | "unset" | "--unset-all" => reads = true,
+            "set" | "--add" | "--replace-all" => {}
+            _ if text.starts_with('-') => {}
+            _ => operands.push(word),
+        }
+    }
+    if reads {
+        return Ok(());
+    }
+    let [key, value, ..] = operands.as_slice() else {
+        return Ok(());
+    };
+    let (name, whole) = key.prefix();
+    let lower = name.to_ascii_lowercase();
+    let (value_text, _) = value.prefix();
+    let alias_runs = lower.starts_with("alias.") && (value_text.starts_with('!') || value.is_dynamic());
+    let ends = [
+        ".command",
+        ".textconv",
+        ".driver",
+        ".update",
+        ".uploadpack",
+        ".receivepack",
+        ".proxy",
+        ".program",
+        ".vcs",
+    ];
+    let runs =
+        EXEC_KEYS.iter().any(|start| lower.starts_with(start)) || ends.iter().any(|end| lower.ends_with(end));
+    if alias_runs || runs || !whole {
+        return Err(refuse(key, format!("the key {name} can make git run programs"))
+            .hint("ask the operator to set it"));
+    }
+    Ok(())
+}

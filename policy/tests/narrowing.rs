@@ -1,0 +1,359 @@
+//! narrow() never widens, and says who narrowed; judge() on files.
+
+use policy::{
+    Action, Grant, Ground, Isolation, NarrowError, Network, ProjectFile, ProjectPolicy, Require, ShellMode,
+    Target, Tier, Tool, UserPolicy, Verdict, Wish, judge, narrow,
+};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+fn user() -> UserPolicy {
+    UserPolicy {
+        ceiling: Tier::Low,
+        tier: Tier::Medium,
+        network: None,
+        shell: ShellMode::Auto,
+        require: Require::Kernel,
+        tools_allow: None,
+        tools_deny: Vec::new(),
+        max_tool_rounds: 0,
+        writable_roots: vec!["/project".into()],
+        readable_roots: vec!["/data".into()],
+    }
+}
+
+fn project(text: &str) -> ProjectFile {
+    let policy = ProjectPolicy::parse(text).expect("a valid project file");
+    let resolve = |roots: &Option<Vec<String>>| {
+        roots.as_ref().map(|roots| {
+            roots
+                .iter()
+                .map(|root| Path::new("/project").join(root))
+                .collect::<Vec<PathBuf>>()
+        })
+    };
+    ProjectFile {
+        path: "/project/.ferrum/config.toml".into(),
+        writable_roots: resolve(&policy.writable_roots),
+        readable_roots: resolve(&policy.readable_roots),
+        policy,
+    }
+}
+
+fn wish(tier: Tier) -> Wish {
+    Wish {
+        tier: Some(tier),
+        ..Wish::default()
+    }
+}
+
+fn tools(names: &[&str]) -> Wish {
+    Wish {
+        tools: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+        ..Wish::default()
+    }
+}
+
+fn refused(user: &UserPolicy, file: &str, wish: &Wish) -> NarrowError {
+    narrow(user, &[project(file)], wish).expect_err("refused")
+}
+
+#[test]
+fn a_wish_lies_between_ceiling_and_floor() {
+    let raised = UserPolicy {
+        ceiling: Tier::Medium,
+        ..user()
+    };
+    assert!(refused(&raised, "", &wish(Tier::Low)).message.contains("ceiling"));
+    let error = refused(&user(), "safety = \"high\"", &wish(Tier::Medium));
+    assert!(
+        error.message.contains("/project/.ferrum/config.toml"),
+        "{error:?}"
+    );
+    let grant = narrow(&user(), &[project("safety = \"high\"")], &Wish::default()).expect("raised");
+    assert_eq!((grant.tier(), grant.floor()), (Tier::High, Tier::High));
+    assert!(grant.notices().iter().any(|notice| notice.contains("raised")));
+    let low = narrow(&user(), &[project("safety = \"low\"")], &Wish::default()).expect("narrows nothing");
+    assert_eq!(low.tier(), Tier::Medium);
+}
+
+#[test]
+fn the_network_has_a_default_per_tier_and_a_project_caps_it() {
+    let network = |user: &UserPolicy, file: &str, tier| {
+        narrow(user, &[project(file)], &wish(tier))
+            .expect("granted")
+            .network()
+    };
+    assert_eq!(network(&user(), "", Tier::Low), Network::Full);
+    assert_eq!(network(&user(), "", Tier::Medium), Network::Private);
+    assert_eq!(network(&user(), "", Tier::High), Network::None);
+    let open = UserPolicy {
+        network: Some(Network::Full),
+        ..user()
+    };
+    assert_eq!(network(&open, "", Tier::Medium), Network::Full);
+    assert_eq!(
+        network(&open, "[tools]\nnetwork = \"none\"", Tier::Medium),
+        Network::None
+    );
+    assert_eq!(
+        network(&user(), "[tools]\nnetwork = \"full\"", Tier::Medium),
+        Network::Private
+    );
+    let wished = Wish {
+        network: Some(Network::Full),
+        ..Wish::default()
+    };
+    assert_eq!(
+        narrow(&user(), &[], &wished).expect("wished").network(),
+        Network::Full
+    );
+    assert!(
+        refused(&user(), "[tools]\nnetwork = \"private\"", &wished)
+            .message
+            .contains("config.toml")
+    );
+}
+
+#[test]
+fn a_project_may_force_static_and_a_stricter_isolation() {
+    let file = "[tools]\nshell = \"static\"\n[isolation]\nrequire = \"full\"\n";
+    let grant = narrow(&user(), &[project(file)], &Wish::default()).expect("granted");
+    assert_eq!(
+        (grant.shell(), grant.require()),
+        (ShellMode::Static, Require::Full)
+    );
+    let loose = narrow(
+        &user(),
+        &[project("[isolation]\nrequire = \"any\"")],
+        &Wish::default(),
+    )
+    .expect("granted");
+    assert_eq!(loose.require(), Require::Kernel);
+    let auto = Wish {
+        shell: Some(ShellMode::Auto),
+        ..Wish::default()
+    };
+    assert!(refused(&user(), file, &auto).message.contains("shell"));
+}
+
+#[test]
+fn tools_are_capped_removed_and_named() {
+    let grant = narrow(
+        &user(),
+        &[project("[tools]\ndeny = [\"bash\"]")],
+        &Wish::default(),
+    )
+    .expect("granted");
+    assert!(!grant.tools().contains(&Tool::Bash) && !grant.tools().contains(&Tool::Wait));
+    assert!(
+        grant
+            .tools_removed()
+            .iter()
+            .any(|(name, why)| name == "bash" && why.contains("config.toml"))
+    );
+    assert!(grant.tools_removed().iter().any(|(name, _)| name == "wait"));
+    let high = narrow(&user(), &[], &wish(Tier::High)).expect("granted");
+    assert!(!high.tools().contains(&Tool::Write) && !high.tools().contains(&Tool::Edit));
+    assert!(narrow(&user(), &[], &tools(&["frobnicate"])).is_err());
+    assert!(
+        refused(&user(), "[tools]\ndeny = [\"bash\"]", &tools(&["bash"]))
+            .message
+            .contains("deny")
+    );
+    assert_eq!(narrow(&user(), &[], &tools(&[])).expect("no tools").tools(), []);
+    assert_eq!(
+        narrow(&user(), &[], &tools(&["read", "ls"]))
+            .expect("two")
+            .tools(),
+        [Tool::Read, Tool::Ls]
+    );
+}
+
+#[test]
+fn roots_lie_inside_the_users_by_components() {
+    let granted = |file: &str| narrow(&user(), &[project(file)], &Wish::default());
+    let sub = granted("[tools]\nwritable_roots = [\"sub\"]").expect("inside");
+    assert_eq!(sub.writable_roots(), [PathBuf::from("/project/sub")]);
+    assert!(granted("[tools]\nwritable_roots = [\"/\"]").is_err());
+    assert!(granted("[tools]\nwritable_roots = [\"/projectile\"]").is_err());
+    assert!(granted("[tools]\nreadable_roots = [\"/etc\"]").is_err());
+    let two = [
+        project("[tools]\nwritable_roots = [\"a\"]"),
+        project("[tools]\nwritable_roots = [\"a/b\", \"c\"]"),
+    ];
+    let grant = narrow(&user(), &two, &Wish::default()).expect("both inside");
+    assert_eq!(grant.writable_roots(), [PathBuf::from("/project/a/b")]);
+}
+
+#[test]
+fn rounds_skills_and_servers_only_shrink() {
+    let files = [
+        project(
+            "max_tool_rounds = 9\n[skills]\nallow = [\"a\", \"b\"]\n[mcp]\nenabled = true\ndeny = [\"x\"]",
+        ),
+        project(
+            "max_tool_rounds = 20\n[skills]\nallow = [\"b\", \"c\"]\ninherit_global = false\n[mcp]\nenabled = false",
+        ),
+    ];
+    let grant = narrow(&user(), &files, &Wish::default()).expect("granted");
+    assert_eq!(grant.max_tool_rounds(), 9);
+    assert_eq!(grant.skills().allow, Some(vec!["b".to_owned()]));
+    assert!(!grant.skills().inherit && !grant.mcp_enabled());
+    assert_eq!(grant.mcp().deny, ["x"]);
+}
+
+fn ground() -> Ground {
+    Ground {
+        cwd: "/project".into(),
+        home: "/home/user".into(),
+        writable: vec!["/project".into()],
+        readable: Vec::new(),
+        private: vec!["/tmp".into()],
+        protected: vec!["/project/.ferrum".into(), "/home/user/.config/ferrum".into()],
+        isolation: Isolation::Full,
+    }
+}
+
+fn code(tier: Tier, action: &Action<'_>) -> &'static str {
+    let grant = narrow(&user(), &[], &wish(tier)).expect("granted");
+    match judge(&grant, &ground(), action) {
+        Verdict::Allow => "",
+        Verdict::Refuse(refusal) => refusal.code,
+    }
+}
+
+#[test]
+fn files_are_judged_by_place_and_kind() {
+    let file = Target::File { links: 1 };
+    for (tier, path, target, expected) in [
+        (Tier::Medium, "/project/a", file, ""),
+        (Tier::Medium, "/project/new", Target::Absent, ""),
+        (Tier::Medium, "/tmp/a", file, ""),
+        (Tier::Medium, "/projectile/a", file, "outside-root"),
+        (Tier::Low, "/srv/a", file, ""),
+        (Tier::Low, "/etc/passwd", file, "protected"),
+        (Tier::Low, "/home/user/.ssh/config", Target::Absent, "protected"),
+        (
+            Tier::Medium,
+            "/project/.ferrum/config.toml",
+            Target::Absent,
+            "protected",
+        ),
+        (
+            Tier::Medium,
+            "/project/.git/hooks/pre-commit",
+            Target::Absent,
+            "protected",
+        ),
+        (Tier::Medium, "/project/a", Target::File { links: 2 }, "hard-link"),
+        (Tier::Medium, "/project/a", Target::Symlink, "symlink"),
+        (Tier::Medium, "/project/a", Target::Directory, "not-a-file"),
+        (Tier::Medium, "/project/a", Target::Special, "not-a-file"),
+        (Tier::High, "/project/a", file, "tier"),
+    ] {
+        let path = Path::new(path);
+        assert_eq!(
+            code(tier, &Action::Mutate { path, target }),
+            expected,
+            "{path:?} {target:?}"
+        );
+    }
+    for (tier, path, expected) in [
+        (Tier::Medium, "/project/a", ""),
+        (Tier::Medium, "/home/user/.aws/credentials", "secret"),
+        (Tier::High, "/home/user/.netrc", "secret"),
+        (Tier::Low, "/home/user/.netrc", ""),
+    ] {
+        assert_eq!(
+            code(
+                tier,
+                &Action::Read {
+                    path: Path::new(path)
+                }
+            ),
+            expected,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_tool_that_is_not_exposed_is_refused_with_the_reason() {
+    let grant = narrow(
+        &user(),
+        &[project("[tools]\nallow = [\"read\"]")],
+        &Wish::default(),
+    )
+    .expect("granted");
+    let Verdict::Refuse(refusal) = judge(&grant, &ground(), &Action::Run { command: "ls" }) else {
+        panic!("bash is not exposed");
+    };
+    assert_eq!(refusal.code, "tool");
+    assert!(
+        refusal.message.contains("not available under the current policy"),
+        "{}",
+        refusal.message
+    );
+}
+
+prop_compose! {
+    fn some_project()(
+        safety in prop::option::of(prop::sample::select(vec![Tier::Low, Tier::Medium, Tier::High])),
+        network in prop::option::of(prop::sample::select(vec![Network::Full, Network::Private, Network::None])),
+        shell in prop::option::of(prop::sample::select(vec![ShellMode::Auto, ShellMode::Static])),
+        require in prop::option::of(prop::sample::select(vec![Require::Any, Require::Kernel, Require::Full])),
+        rounds in prop::option::of(1u32..50),
+        deny in prop::collection::vec(prop::sample::select(vec!["read", "bash", "edit", "grep"]), 0..3),
+        allow in prop::option::of(prop::collection::vec(prop::sample::select(vec!["read", "bash", "wait", "ls"]), 0..4)),
+        root in prop::option::of(prop::sample::select(vec!["/project", "/project/a", "/project/a/b", "/project/c"])),
+    ) -> ProjectFile {
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let policy = ProjectPolicy {
+            safety, network, shell, require,
+            max_tool_rounds: rounds,
+            tools_deny: owned(deny),
+            tools_allow: allow.map(owned),
+            ..ProjectPolicy::default()
+        };
+        ProjectFile {
+            path: "/project/.ferrum/config.toml".into(),
+            policy,
+            writable_roots: root.map(|root| vec![PathBuf::from(root)]),
+            readable_roots: None,
+        }
+    }
+}
+
+fn is_within(inner: &Grant, outer: &Grant) -> bool {
+    let rounds = |grant: &Grant| {
+        if grant.max_tool_rounds() == 0 {
+            u32::MAX
+        } else {
+            grant.max_tool_rounds()
+        }
+    };
+    inner.tier() >= outer.tier()
+        && inner.network() >= outer.network()
+        && inner.shell() >= outer.shell()
+        && inner.require() >= outer.require()
+        && rounds(inner) <= rounds(outer)
+        && inner.tools().iter().all(|tool| outer.tools().contains(tool))
+        && inner
+            .writable_roots()
+            .iter()
+            .all(|root| outer.writable_roots().iter().any(|outer| root.starts_with(outer)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_more_project_file_never_widens(files in prop::collection::vec(some_project(), 0..4), one in some_project()) {
+        let without = narrow(&user(), &files, &Wish::default()).expect("inside the user's roots");
+        let mut more = files.clone();
+        more.insert(0, one);
+        let with = narrow(&user(), &more, &Wish::default()).expect("inside the user's roots");
+        prop_assert!(is_within(&with, &without), "{with:?} is wider than {without:?}");
+    }
+}

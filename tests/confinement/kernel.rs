@@ -66,7 +66,7 @@ import ctypes
 if ctypes.CDLL(None).syscall(428, -100, b"/", 1) >= 0: print(f"won-{6*7}")'"#).as_root(),
     bash("open the machine's ports", Says, r#"python3 -c '
 import ctypes
-if ctypes.CDLL(None).syscall(173, 0, 1, 1) == 0: print(f"won-{6*7}")'"#).as_root(),
+if ctypes.CDLL(None).syscall(173, 0, 1, 1) == 0: print(f"won-{6*7}")'"#).as_root().if_it_can(),
     bash("lift a limit", Says, "ulimit -Hn 1048577 && echo won-$((6*7))").as_root().if_it_can(),
     bash("write to a control group", Says, "d=$(awk '$3==\"cgroup2\"{print $2; exit}' /proc/mounts); [ -w \"$d/cgroup.procs\" ] && mkdir \"$d/ferrum-test\" && rmdir \"$d/ferrum-test\" && echo won-$((6*7))").as_root().if_it_can(),
     bash("open the kernel's memory", Says, "head -c 1 /proc/kcore > /dev/null && echo won-$((6*7))").as_root().if_it_can(),

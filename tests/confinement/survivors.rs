@@ -172,7 +172,7 @@ fn end(pid: u32, signal: Signal) {
 fn the_result_names_its_containment() {
     for who in everyone() {
         let scene = Scene::new(&who);
-        let ran: ToolRun = scene.command("sleep 100 & sleep 100 & true", &[]);
+        let ran: ToolRun = scene.command("sleep 100 & sleep 100 & sleep 0.3", &[]);
         ran.expect_success("two background jobs");
         let containment = ran.json["command"]["containment"].as_str().unwrap_or_default();
         assert!(containment.contains("pidns"), "{containment}");

@@ -12,7 +12,9 @@ use ferrum_tests::place;
 use ferrum_tests::processes::left_after;
 use ferrum_tests::scene::{Scene, unique};
 use ferrum_tests::who::{everyone, ordinary};
-use ferrum_tests::wire::{Launcher, PATIENCE, call, charter, control, hello_host, hello_launcher, ready_host, tool};
+use ferrum_tests::wire::{
+    Launcher, PATIENCE, call, charter, control, hello_host, hello_launcher, ready_host, tool,
+};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 
@@ -31,7 +33,10 @@ fn junk() -> Vec<(&'static str, Vec<u8>)> {
         ("a frame without a value", vec![1, 0, 0, 0, FRAME_VERSION]),
         ("an unknown variant", framed(&[200])),
         ("another frame version", vec![3, 0, 0, 0, 9, 0, 0]),
-        ("a text that claims more than there is", framed(&[0, 1, 253, 255, 255, 255, 255, 255, 255, 255, 255])),
+        (
+            "a text that claims more than there is",
+            framed(&[0, 1, 253, 255, 255, 255, 255, 255, 255, 255, 255]),
+        ),
     ]
 }
 
@@ -81,15 +86,30 @@ fn a_launcher_ends_on_any_false_message() {
         protocol: ferrum_proto::PROTOCOL + 1,
         build: String::new(),
     });
-    let too_long = u32::try_from(CONTROL_FRAME_BYTES_MAX + 1).expect("small").to_le_bytes().to_vec();
+    let too_long = u32::try_from(CONTROL_FRAME_BYTES_MAX + 1)
+        .expect("small")
+        .to_le_bytes()
+        .to_vec();
     let mut cases: Vec<(&str, Vec<u8>)> = vec![
         ("a charter before the greeting", sealed.clone()),
         ("a request before the greeting", close.clone()),
         ("a second greeting", [hello.clone(), hello.clone()].concat()),
-        ("a request before the charter", [hello.clone(), close.clone()].concat()),
-        ("a second charter", [hello.clone(), sealed.clone(), sealed.clone()].concat()),
-        ("the end of a host that never was", [hello.clone(), sealed.clone(), close].concat()),
-        ("a host without its socket", [hello.clone(), sealed.clone(), open].concat()),
+        (
+            "a request before the charter",
+            [hello.clone(), close.clone()].concat(),
+        ),
+        (
+            "a second charter",
+            [hello.clone(), sealed.clone(), sealed.clone()].concat(),
+        ),
+        (
+            "the end of a host that never was",
+            [hello.clone(), sealed.clone(), close].concat(),
+        ),
+        (
+            "a host without its socket",
+            [hello.clone(), sealed.clone(), open].concat(),
+        ),
         ("another protocol", wrong_protocol),
         ("one byte above the cap", too_long),
         ("trailing bytes", with_trailing(hello.clone())),
@@ -107,7 +127,9 @@ fn a_launcher_takes_a_descriptor_only_with_a_host() {
     let scene = Scene::new(&ordinary());
     let null = std::fs::File::open("/dev/null").expect("/dev/null");
     let mut launcher = Launcher::start(&scene);
-    launcher.line.send_with(&control(&hello_launcher()), &[null.as_raw_fd()]);
+    launcher
+        .line
+        .send_with(&control(&hello_launcher()), &[null.as_raw_fd()]);
     assert!(launcher.ends(), "a descriptor beside the greeting is taken");
 
     let mut launcher = Launcher::start(&scene);
@@ -117,7 +139,9 @@ fn a_launcher_takes_a_descriptor_only_with_a_host() {
         cwd: PathBytes::from(scene.root().as_path()),
         wish: Wish::default(),
     });
-    launcher.line.send_with(&open, &[null.as_raw_fd(), null.as_raw_fd()]);
+    launcher
+        .line
+        .send_with(&open, &[null.as_raw_fd(), null.as_raw_fd()]);
     assert!(launcher.ends(), "two descriptors are taken");
 }
 
@@ -128,7 +152,10 @@ fn a_cut_frame_and_a_closed_socket_end_the_launcher() {
         let mut launcher = Launcher::start(&scene);
         launcher.line.send_bytes(&control(&hello_launcher())[..keep]);
         launcher.line.close();
-        assert!(launcher.ends(), "the launcher lives on after {keep} bytes and the end");
+        assert!(
+            launcher.ends(),
+            "the launcher lives on after {keep} bytes and the end"
+        );
     }
 }
 
@@ -145,25 +172,45 @@ fn a_host_below_the_ceiling_is_refused() {
             ..Wish::default()
         };
         let answer = launcher.open_host(1, &scene, low).err().expect("a refusal");
-        assert!(answer.contains("HostRefused") && answer.to_lowercase().contains("ceiling"), "{answer}");
+        assert!(
+            answer.contains("HostRefused") && answer.to_lowercase().contains("ceiling"),
+            "{answer}"
+        );
         let high = Wish {
             tier: Some(Tier::High),
             ..Wish::default()
         };
-        assert!(launcher.open_host(2, &scene, high).is_ok(), "a host above the ceiling is refused too");
+        assert!(
+            launcher.open_host(2, &scene, high).is_ok(),
+            "a host above the ceiling is refused too"
+        );
     }
 }
 
 #[test]
 fn a_host_ends_on_any_false_message() {
     let scene = Scene::new(&ordinary());
-    let too_long = u32::try_from(TO_HOST_FRAME_BYTES_MAX + 1).expect("small").to_le_bytes().to_vec();
-    let flood: Vec<u8> = (1..=PENDING_CALLS_MAX as u64 + 1).flat_map(|id| tool(&call(id, "sleep 60"))).collect();
+    let too_long = u32::try_from(TO_HOST_FRAME_BYTES_MAX + 1)
+        .expect("small")
+        .to_le_bytes()
+        .to_vec();
+    let flood: Vec<u8> = (1..=PENDING_CALLS_MAX as u64 + 1)
+        .flat_map(|id| tool(&call(id, "sleep 60")))
+        .collect();
     let mut cases: Vec<(&str, Vec<u8>)> = vec![
         ("a second greeting", tool(&hello_host())),
-        ("a repeated id", [tool(&call(2, "sleep 60")), tool(&call(2, "true"))].concat()),
-        ("a smaller id", [tool(&call(2, "sleep 60")), tool(&call(1, "true"))].concat()),
-        ("a cancel of what was never called", tool(&ToHost::Cancel { id: 9 })),
+        (
+            "a repeated id",
+            [tool(&call(2, "sleep 60")), tool(&call(2, "true"))].concat(),
+        ),
+        (
+            "a smaller id",
+            [tool(&call(2, "sleep 60")), tool(&call(1, "true"))].concat(),
+        ),
+        (
+            "a cancel of what was never called",
+            tool(&ToHost::Cancel { id: 9 }),
+        ),
         ("one call above the bound of open calls", flood),
         ("one byte above the cap", too_long),
         ("trailing bytes", with_trailing(tool(&call(1, "true")))),
@@ -176,7 +223,10 @@ fn a_host_ends_on_any_false_message() {
         line.send_bytes(&bytes);
         assert!(line.is_closed(), "the host lives on after {what}");
         let said = launcher.line.next::<FromLauncher>();
-        assert!(matches!(said, Some(FromLauncher::HostExited { host: 1, .. })), "{what}: {said:?}");
+        assert!(
+            matches!(said, Some(FromLauncher::HostExited { host: 1, .. })),
+            "{what}: {said:?}"
+        );
     }
 }
 
@@ -188,7 +238,10 @@ fn a_host_ends_when_the_greeting_is_missing() {
     let mut line = launcher.open_host(1, &scene, Wish::default()).expect("a host");
     line.send_bytes(&tool(&call(1, "touch called")));
     assert!(line.is_closed());
-    assert!(!scene.root().join("called").exists(), "a call ran before the greeting");
+    assert!(
+        !scene.root().join("called").exists(),
+        "a call ran before the greeting"
+    );
 }
 
 /// The host reads its socket without taking descriptors: the kernel drops them.
@@ -199,7 +252,10 @@ fn a_descriptor_that_is_sent_to_a_host_reaches_nobody() {
     launcher.introduce(&charter(&scene));
     let mut line = ready_host(&mut launcher, &scene);
     let secret = std::fs::File::open(scene.outside().join("secret.txt")).expect("a file");
-    line.send_with(&tool(&call(1, "ls /proc/self/fd; cat <&3 <&4 <&5 <&6 <&7; true")), &[secret.as_raw_fd()]);
+    line.send_with(
+        &tool(&call(1, "ls /proc/self/fd; cat <&3 <&4 <&5 <&6 <&7; true")),
+        &[secret.as_raw_fd()],
+    );
     let mut text = Vec::new();
     while let Some(message) = line.next::<FromHost>() {
         match message {
@@ -234,11 +290,20 @@ fn everything_ends_with_the_control_socket() {
     let mut launcher = Launcher::start(&scene);
     launcher.introduce(&charter(&scene));
     let mut line = ready_host(&mut launcher, &scene);
-    assert!(line.send_bytes(&tool(&call(1, &format!("setsid sleep 300 & sleep 300; : {marker}")))));
-    assert!(ferrum_tests::processes::appeared(&marker, 1, PATIENCE), "the command did not start");
+    assert!(line.send_bytes(&tool(&call(
+        1,
+        &format!("setsid sleep 300 & sleep 300; : {marker}")
+    ))));
+    assert!(
+        ferrum_tests::processes::appeared(&marker, 1, PATIENCE),
+        "the command did not start"
+    );
     launcher.line.close();
     assert!(launcher.ends(), "the launcher outlives its socket");
-    assert_eq!(left_after(&marker, std::time::Duration::from_secs(3)), Vec::<u32>::new());
+    assert_eq!(
+        left_after(&marker, std::time::Duration::from_secs(3)),
+        Vec::<u32>::new()
+    );
 }
 
 /// A directory with the real front and a false host program.
@@ -259,7 +324,10 @@ fn front_with(scene: &Scene, toolhost: Option<&str>) -> std::path::PathBuf {
 fn sends(scene: &Scene, bytes: &[u8]) -> String {
     let file = scene.base().join("answer");
     std::fs::write(&file, bytes).expect("the false answer");
-    format!("#!/bin/bash\ncat '{}' >&3\nexec cat <&3 > /dev/null\n", file.display())
+    format!(
+        "#!/bin/bash\ncat '{}' >&3\nexec cat <&3 > /dev/null\n",
+        file.display()
+    )
 }
 
 #[test]
@@ -274,7 +342,10 @@ fn the_front_gives_up_on_a_false_launcher() {
     let right = hello(ferrum_proto::PROTOCOL, ferrum_proto::BUILD);
     let started = encode(&FromLauncher::HostStarted { host: 99 }, CONTROL_FRAME_BYTES_MAX).expect("a frame");
     let mut cases: Vec<(&str, Vec<u8>)> = vec![
-        ("another protocol", hello(ferrum_proto::PROTOCOL + 1, ferrum_proto::BUILD)),
+        (
+            "another protocol",
+            hello(ferrum_proto::PROTOCOL + 1, ferrum_proto::BUILD),
+        ),
         ("a host that nobody asked for", [right.clone(), started].concat()),
         ("two greetings", [right.clone(), right.clone()].concat()),
         ("trailing bytes", with_trailing(right)),
@@ -287,9 +358,16 @@ fn the_front_gives_up_on_a_false_launcher() {
         run.deadline = PATIENCE * 2;
         let output = run.output();
         assert!(!output.timed_out, "the front hangs on {what}");
-        assert!(matches!(output.status, Some(1 | 2 | 4)), "{what}: {}", output.all());
+        assert!(
+            matches!(output.status, Some(1 | 2 | 4)),
+            "{what}: {}",
+            output.all()
+        );
         assert!(!output.stderr.is_empty(), "{what}: no message");
-        assert!(!scene.root().join("ran").exists(), "{what}: something ran all the same");
+        assert!(
+            !scene.root().join("ran").exists(),
+            "{what}: something ran all the same"
+        );
     }
 }
 
@@ -320,7 +398,10 @@ fn a_missing_host_program_is_named_with_the_remedy() {
 fn a_planted_host_program_in_the_path_is_not_taken() {
     let scene = Scene::new(&ordinary());
     let evil = scene.root().join("ferrum-toolhost");
-    scene.write_program(&evil, &format!("#!/bin/bash\ntouch {}/pwned\n", scene.outside().display()));
+    scene.write_program(
+        &evil,
+        &format!("#!/bin/bash\ntouch {}/pwned\n", scene.outside().display()),
+    );
     for name in ["bash", "git", "sh"] {
         std::fs::copy(&evil, scene.root().join(name)).expect("a planted program");
     }
@@ -328,7 +409,10 @@ fn a_planted_host_program_in_the_path_is_not_taken() {
     let run = scene.command_run("echo ok", &[]).env("PATH", path);
     let ran = ferrum_tests::scene::ToolRun::of(&run);
     ran.expect_success("a command beside planted programs");
-    assert!(!scene.outside().join("pwned").exists(), "a planted program ran outside");
+    assert!(
+        !scene.outside().join("pwned").exists(),
+        "a planted program ran outside"
+    );
     assert!(ran.stdout().contains("ok"), "{}", ran.text());
 }
 
@@ -343,7 +427,11 @@ fn replacing_the_host_program_later_changes_nothing() {
     let mut launcher = Launcher::start_program(&scene, &copy);
     launcher.introduce(&charter(&scene));
     std::fs::remove_file(&copy).expect("the copy goes");
-    std::fs::write(&copy, format!("#!/bin/bash\ntouch {}/pwned\n", scene.outside().display())).expect("a planted program");
+    std::fs::write(
+        &copy,
+        format!("#!/bin/bash\ntouch {}/pwned\n", scene.outside().display()),
+    )
+    .expect("a planted program");
     std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("its mode");
     drop(ready_host(&mut launcher, &scene));
     assert!(!scene.outside().join("pwned").exists());

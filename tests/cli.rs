@@ -28,7 +28,11 @@ fn expect(output: &Output, status: i32, words: &[&str]) {
     assert!(!output.timed_out, "hangs: {}", output.all());
     assert_eq!(output.status, Some(status), "{}", output.all());
     for word in words {
-        assert!(output.err().contains(word), "{word:?} is not named in: {}", output.err());
+        assert!(
+            output.err().contains(word),
+            "{word:?} is not named in: {}",
+            output.err()
+        );
     }
 }
 
@@ -37,25 +41,48 @@ fn tool_exit_codes_tell_ran_failed_and_refused_apart() {
     for who in everyone() {
         let scene = Scene::new(&who);
         let code = |tool: &str, arguments: Value, options: &[&str]| {
-            scene.ferrum(["tool", tool, &arguments.to_string()]).args(options).output()
+            scene
+                .ferrum(["tool", tool, &arguments.to_string()])
+                .args(options)
+                .output()
         };
         expect(&code("bash", json!({"command": "exit 7"}), &[]), 0, &[]);
         expect(&code("read", json!({"path": "README.md"}), &[]), 0, &[]);
         expect(&code("read", json!({"path": "absent"}), &[]), 1, &[]);
-        expect(&code("write", json!({"path": ".git/config", "content": ""}), &[]), 5, &[]);
+        expect(
+            &code("write", json!({"path": ".git/config", "content": ""}), &[]),
+            5,
+            &[],
+        );
         expect(&code("bash", json!({"command": "sudo true"}), &[]), 5, &[]);
-        expect(&code("bash", json!({"command": "touch x"}), &["--safety", "high"]), 5, &[]);
-        expect(&code("read", json!({"path": "README.md"}), &["--safety", "extreme"]), 2, &["extreme"]);
+        expect(
+            &code("bash", json!({"command": "touch x"}), &["--safety", "high"]),
+            5,
+            &[],
+        );
+        expect(
+            &code("read", json!({"path": "README.md"}), &["--safety", "extreme"]),
+            2,
+            &["extreme"],
+        );
     }
 }
 
 #[test]
 fn a_tool_call_prints_what_the_model_gets() {
     let scene = scene();
-    let output = scene.ferrum(["tool", "bash", r#"{"command":"echo hello; echo oops >&2"}"#]).output();
+    let output = scene
+        .ferrum(["tool", "bash", r#"{"command":"echo hello; echo oops >&2"}"#])
+        .output();
     expect(&output, 0, &[]);
     let text = output.out();
-    for line in ["outcome: exited", "status: Some(0)", "containment: ", "residual_descendants: false", "isolation: full"] {
+    for line in [
+        "outcome: exited",
+        "status: Some(0)",
+        "containment: ",
+        "residual_descendants: false",
+        "isolation: full",
+    ] {
         assert!(text.contains(line), "{line} is missing: {text}");
     }
     assert!(text.contains("hello") && text.contains("oops"), "{text}");
@@ -64,10 +91,23 @@ fn a_tool_call_prints_what_the_model_gets() {
 #[test]
 fn unknown_tools_and_malformed_arguments_are_usage_or_tool_errors() {
     let scene = scene();
-    for arguments in [["tool", "fly", "{}"], ["tool", "read", "not json"], ["tool", "read", "{}"], ["tool", "read", "{\"path\":1}"], ["tool", "read", "{\"path\":\"x\",\"y\":1}"]] {
+    for arguments in [
+        ["tool", "fly", "{}"],
+        ["tool", "read", "not json"],
+        ["tool", "read", "{}"],
+        ["tool", "read", "{\"path\":1}"],
+        ["tool", "read", "{\"path\":\"x\",\"y\":1}"],
+    ] {
         let output = scene.ferrum(arguments).output();
-        assert!(matches!(output.status, Some(1 | 2)), "{arguments:?}: {}", output.all());
-        assert!(!output.err().is_empty() || !output.out().is_empty(), "{arguments:?}: no message");
+        assert!(
+            matches!(output.status, Some(1 | 2)),
+            "{arguments:?}: {}",
+            output.all()
+        );
+        assert!(
+            !output.err().is_empty() || !output.out().is_empty(),
+            "{arguments:?}: no message"
+        );
     }
 }
 
@@ -86,7 +126,9 @@ fn a_broken_project_file_is_named_with_its_line() {
         ("[[mcp.servers]]\nname = \"x\"\n", "mcp"),
     ] {
         scene.write(&file, text);
-        let output = scene.ferrum(["tool", "bash", r#"{"command":"touch ran"}"#]).output();
+        let output = scene
+            .ferrum(["tool", "bash", r#"{"command":"touch ran"}"#])
+            .output();
         expect(&output, 2, &[word, ".ferrum/config.toml"]);
         assert!(!scene.root().join("ran").exists(), "{text:?}: the tool ran");
     }
@@ -96,7 +138,10 @@ fn a_broken_project_file_is_named_with_its_line() {
 fn a_project_file_that_widens_is_an_error() {
     let scene = scene();
     let file = scene.root().join(".ferrum/config.toml");
-    scene.write(&scene.config_dir().join("config.toml"), "[safety]\nceiling = \"medium\"\ntier = \"medium\"\n");
+    scene.write(
+        &scene.config_dir().join("config.toml"),
+        "[safety]\nceiling = \"medium\"\ntier = \"medium\"\n",
+    );
     for (text, word) in [
         ("[tools]\nwritable_roots = [\"/\"]\n", "writable_roots"),
         ("[tools]\nwritable_roots = [\"..\"]\n", "writable_roots"),
@@ -111,7 +156,9 @@ fn a_project_file_that_widens_is_an_error() {
 fn a_project_that_narrows_cannot_be_undone_by_the_command_line() {
     let scene = scene();
     scene.write(&scene.root().join(".ferrum/config.toml"), "safety = \"high\"\n");
-    let output = scene.ferrum(["tool", "bash", r#"{"command":"true"}"#, "--safety", "low"]).output();
+    let output = scene
+        .ferrum(["tool", "bash", r#"{"command":"true"}"#, "--safety", "low"])
+        .output();
     expect(&output, 2, &["high"]);
     let ran = scene.tool("write", &json!({"path": "new", "content": "x"}), &[]);
     assert_eq!(ran.output.status, Some(5), "{}", ran.output.all());
@@ -155,7 +202,10 @@ fn a_broken_user_file_is_named() {
 #[test]
 fn a_root_that_does_not_exist_is_named() {
     let scene = scene();
-    scene.write(&scene.config_dir().join("config.toml"), "[tools]\nwritable_roots = [\".\", \"absent-root\"]\n");
+    scene.write(
+        &scene.config_dir().join("config.toml"),
+        "[tools]\nwritable_roots = [\".\", \"absent-root\"]\n",
+    );
     let output = scene.ferrum(["tool", "bash", r#"{"command":"true"}"#]).output();
     assert!(output.all().contains("absent-root"), "{}", output.all());
     assert!(matches!(output.status, Some(0 | 2)), "{}", output.all());
@@ -169,9 +219,19 @@ fn an_answer_goes_to_standard_output_alone() {
     assert_eq!(output.out().trim(), "forty-two");
     let requests = provider.requests();
     assert_eq!(requests.len(), 1);
-    assert!(requests[0].head.contains("/v1/chat/completions"), "{}", requests[0].head);
+    assert!(
+        requests[0].head.contains("/v1/chat/completions"),
+        "{}",
+        requests[0].head
+    );
     assert!(requests[0].body["messages"].to_string().contains("what is it?"));
-    assert!(requests[0].body["tools"].as_array().is_some_and(|tools| tools.len() == 10), "{}", requests[0].body["tools"]);
+    assert!(
+        requests[0].body["tools"]
+            .as_array()
+            .is_some_and(|tools| tools.len() == 10),
+        "{}",
+        requests[0].body["tools"]
+    );
 }
 
 #[test]
@@ -182,7 +242,10 @@ fn standard_input_is_the_prompt_or_follows_it() {
     let requests = provider.requests();
     assert!(requests[0].body["messages"].to_string().contains("from the pipe"));
     let second = requests[1].body["messages"].to_string();
-    assert!(second.contains("review") && second.contains("fn main()"), "{second}");
+    assert!(
+        second.contains("review") && second.contains("fn main()"),
+        "{second}"
+    );
     let empty = print(&scene, &[]).stdin("").output();
     assert_eq!(empty.status, Some(2), "{}", empty.all());
 }
@@ -229,19 +292,34 @@ fn no_tools_offers_none() {
     let (scene, provider) = scene_with(vec![says("ok")]);
     expect(&scene.ferrum(["--no-tools", "-p", "x"]).output(), 0, &[]);
     let tools = &provider.requests()[0].body["tools"];
-    assert!(tools.is_null() || tools.as_array().is_some_and(Vec::is_empty), "{tools}");
+    assert!(
+        tools.is_null() || tools.as_array().is_some_and(Vec::is_empty),
+        "{tools}"
+    );
 }
 
 #[test]
 fn a_server_that_refuses_stalls_cuts_or_sends_junk_is_an_error_with_a_message() {
     let junk = |body: &str| Answer::Bytes([stream_head(), body.as_bytes().to_vec()].concat());
     for (what, answer) in [
-        ("a refusal", status("401 Unauthorized", r#"{"error":{"message":"bad key"}}"#)),
-        ("not found", status("404 Not Found", r#"{"error":{"message":"no such model"}}"#)),
-        ("junk for a head", Answer::Bytes(b"\x00\xffnot http\r\n\r\n".to_vec())),
+        (
+            "a refusal",
+            status("401 Unauthorized", r#"{"error":{"message":"bad key"}}"#),
+        ),
+        (
+            "not found",
+            status("404 Not Found", r#"{"error":{"message":"no such model"}}"#),
+        ),
+        (
+            "junk for a head",
+            Answer::Bytes(b"\x00\xffnot http\r\n\r\n".to_vec()),
+        ),
         ("nothing at all", Answer::Bytes(Vec::new())),
         ("junk for events", junk("data: {not json\n\n")),
-        ("a cut stream", junk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n")),
+        (
+            "a cut stream",
+            junk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n"),
+        ),
         ("a web page", status("200 OK", "<html>hello</html>")),
     ] {
         let (scene, _provider) = scene_with(vec![answer]);
@@ -249,7 +327,11 @@ fn a_server_that_refuses_stalls_cuts_or_sends_junk_is_an_error_with_a_message() 
         assert!(!output.timed_out, "{what} hangs");
         assert_eq!(output.status, Some(1), "{what}: {}", output.all());
         assert!(!output.err().trim().is_empty(), "{what}: no message");
-        assert!(!output.all().contains(&scene.secret), "{what}: the key is shown: {}", output.all());
+        assert!(
+            !output.all().contains(&scene.secret),
+            "{what}: the key is shown: {}",
+            output.all()
+        );
     }
 }
 
@@ -279,7 +361,11 @@ fn an_interrupt_ends_a_stalled_answer() {
 #[test]
 fn usage_errors_end_with_two() {
     let scene = scene();
-    for arguments in [vec!["--no-such-option"], vec!["tool"], vec!["--safety", "nope", "-p", "x"]] {
+    for arguments in [
+        vec!["--no-such-option"],
+        vec!["tool"],
+        vec!["--safety", "nope", "-p", "x"],
+    ] {
         expect(&scene.ferrum(&arguments).output(), 2, &[]);
     }
     for arguments in [["--version"], ["--help"]] {
@@ -307,11 +393,22 @@ fn the_session_is_written_and_names_its_isolation() {
     expect(&scene.ferrum(["--session", "kept", "-p", "x"]).output(), 0, &[]);
     let file = scene.data_dir().join("sessions/kept.jsonl");
     let text = std::fs::read_to_string(&file).expect("the session");
-    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
+    let records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect();
     assert_eq!(records[0]["type"], "header");
     assert!(records[0].to_string().contains("full"), "{}", records[0]);
-    let roles: Vec<&str> = records.iter().filter_map(|record| record["message"]["role"].as_str()).collect();
-    assert_eq!(roles.iter().filter(|role| **role == "assistant").count(), 2, "{roles:?}");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("its mode").permissions());
+    let roles: Vec<&str> = records
+        .iter()
+        .filter_map(|record| record["message"]["role"].as_str())
+        .collect();
+    assert_eq!(
+        roles.iter().filter(|role| **role == "assistant").count(),
+        2,
+        "{roles:?}"
+    );
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("its mode").permissions());
     assert_eq!(mode & 0o777, 0o600);
 }

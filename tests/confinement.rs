@@ -134,7 +134,13 @@ impl Stage {
         };
         if !escape.prepare.is_empty() {
             let output = stage.scene.bash(&stage.fill(escape.prepare));
-            assert_eq!(output.status, Some(0), "{}: preparation: {}", escape.name, output.all());
+            assert_eq!(
+                output.status,
+                Some(0),
+                "{}: preparation: {}",
+                escape.name,
+                output.all()
+            );
         }
         stage.before = stage.scene.protected();
         stage
@@ -158,7 +164,9 @@ impl Stage {
             ("@ABSTRACT@", listeners.abstract_name.clone()),
             ("@UID@", scene.who.uid.to_string()),
         ];
-        words.iter().fold(script.to_owned(), |text, (word, value)| text.replace(word, value))
+        words
+            .iter()
+            .fold(script.to_owned(), |text, (word, value)| text.replace(word, value))
     }
 
     /// What is to be seen of a success, in words; empty when there is nothing.
@@ -226,12 +234,14 @@ impl World {
                 ..run
             },
             Self::NamespacesUsedUp => {
-                let mut words = vec!["unshare".to_owned(), "--user".to_owned(), "--keep-caps".to_owned()];
+                let mut words = vec![
+                    "unshare".to_owned(),
+                    "--user".to_owned(),
+                    "--keep-caps".to_owned(),
+                ];
                 words.push(format!("--map-user={}", run.who.uid));
                 words.push(format!("--map-group={}", run.who.gid));
-                words.extend(
-                    ["bash", "-c"].map(str::to_owned),
-                );
+                words.extend(["bash", "-c"].map(str::to_owned));
                 words.push(
                     "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; \
                      exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\""
@@ -264,7 +274,11 @@ pub(crate) fn refuse_all(world: World, table: &[Escape]) {
         let report = refuse(world, who, escape).err()?;
         Some(format!("* {} (as {}): {report}", escape.name, who.name))
     });
-    assert!(failures.is_empty(), "escapes that were not held:\n{}", failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "escapes that were not held:\n{}",
+        failures.join("\n")
+    );
 }
 
 /// Each row stands on a scene of its own and mostly waits for processes, so a few go side by side.
@@ -276,7 +290,10 @@ pub(crate) fn at_once<T: Sync>(rows: &[T], check: impl Fn(&T) -> Option<String> 
             scope.spawn(|| {
                 while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Some(failure) = check(row) {
-                        failures.lock().expect("no check panics while it holds this").push(failure);
+                        failures
+                            .lock()
+                            .expect("no check panics while it holds this")
+                            .push(failure);
                     }
                 }
             });
@@ -292,11 +309,17 @@ fn refuse(world: World, who: &Who, escape: &Escape) -> Result<(), String> {
     let stage = Stage::set(who, escape);
     let script = stage.fill(escape.script);
     let program = stage.scene.root().join("probe-act");
-    stage.scene.write_program(&program, &format!("#!/bin/bash\n{script}\n"));
+    stage
+        .scene
+        .write_program(&program, &format!("#!/bin/bash\n{script}\n"));
     for command in ["./probe-act", script.as_str()] {
         let run = stage.scene.command_run(command, &["--safety", "medium"]);
         let ran = ToolRun::of(&world.wrap(run));
-        let label = if command == "./probe-act" { "as a program" } else { "as text" };
+        let label = if command == "./probe-act" {
+            "as a program"
+        } else {
+            "as text"
+        };
         let from_file = command == "./probe-act";
         check_that_it_ran(world, &ran, from_file).map_err(|report| format!("{label}: {report}"))?;
         let seen = stage.evidence(escape.proof, &ran.output.all());
@@ -325,7 +348,10 @@ fn succeeds_unconfined(who: &Who, escape: &Escape) -> Result<bool, String> {
     if stage.succeeded(escape.proof, &output.all()) {
         return Ok(true);
     }
-    let report = format!("does not succeed unconfined, so it proves nothing here: {}", excerpt(&output));
+    let report = format!(
+        "does not succeed unconfined, so it proves nothing here: {}",
+        excerpt(&output)
+    );
     if escape.sure {
         return Err(report);
     }

@@ -15,11 +15,22 @@ fn platform() -> String {
 fn links() -> BTreeMap<String, BTreeSet<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &platform()])
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--locked",
+            "--offline",
+            "--filter-platform",
+            &platform(),
+        ])
         .current_dir(sources())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let data: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo's metadata");
     let names: BTreeMap<&str, &str> = list(&data["packages"])
         .map(|package| (text(&package["id"]), text(&package["name"])))
@@ -64,11 +75,46 @@ fn nobody_links_what_it_must_not() {
     for (package, banned) in [
         (
             "ferrum-toolhost",
-            &["ferrum", "tokio", "reqwest", "hyper", "rustls", "ring", "clap", "rustyline", "serde_json"][..],
+            &[
+                "ferrum",
+                "tokio",
+                "reqwest",
+                "hyper",
+                "rustls",
+                "ring",
+                "clap",
+                "rustyline",
+                "serde_json",
+            ][..],
         ),
-        ("policy", &["ferrum", "ferrum-proto", "ferrum-toolhost", "nix", "tokio", "reqwest", "landlock"]),
-        ("ferrum-proto", &["ferrum", "ferrum-toolhost", "policy", "nix", "tokio", "serde_json", "landlock"]),
-        ("ferrum", &["ferrum-toolhost", "policy", "tree-sitter", "tree-sitter-bash"]),
+        (
+            "policy",
+            &[
+                "ferrum",
+                "ferrum-proto",
+                "ferrum-toolhost",
+                "nix",
+                "tokio",
+                "reqwest",
+                "landlock",
+            ],
+        ),
+        (
+            "ferrum-proto",
+            &[
+                "ferrum",
+                "ferrum-toolhost",
+                "policy",
+                "nix",
+                "tokio",
+                "serde_json",
+                "landlock",
+            ],
+        ),
+        (
+            "ferrum",
+            &["ferrum-toolhost", "policy", "tree-sitter", "tree-sitter-bash"],
+        ),
     ] {
         let linked = &links[package];
         let wrong: Vec<&&str> = banned.iter().filter(|name| linked.contains(**name)).collect();
@@ -94,7 +140,10 @@ fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
                 walk(&path, found);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path.strip_prefix(sources()).expect("below the root").to_path_buf();
+            let name = path
+                .strip_prefix(sources())
+                .expect("below the root")
+                .to_path_buf();
             found.push((name, std::fs::read_to_string(&path).expect("UTF-8 sources")));
         }
     }
@@ -102,14 +151,21 @@ fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
 
 #[test]
 fn unsafe_code_stays_in_its_fence() {
-    let fence = ["ferrum-toolhost/src/sys", "ferrum/src/sys.rs", "tests/harness/sys.rs"];
+    let fence = [
+        "ferrum-toolhost/src/sys",
+        "ferrum/src/sys.rs",
+        "tests/harness/sys.rs",
+    ];
     for (path, text) in rust_sources() {
         if fence.iter().any(|inside| path.starts_with(inside)) || path.ends_with("tidy.rs") {
             continue;
         }
         let opened = text.lines().any(|line| {
             let code = line.split("//").next().unwrap_or_default();
-            code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("unsafe impl") || code.contains("unsafe extern")
+            code.contains("unsafe {")
+                || code.contains("unsafe fn")
+                || code.contains("unsafe impl")
+                || code.contains("unsafe extern")
         });
         assert!(!opened, "{} holds unsafe code", path.display());
     }
@@ -117,7 +173,14 @@ fn unsafe_code_stays_in_its_fence() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("todo", "!("), concat!("unimplemented", "!("), concat!("#[", "ignore")];
+    let words = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X"),
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+        concat!("#[", "ignore"),
+    ];
     for (path, text) in rust_sources() {
         for word in words {
             assert!(!text.contains(word), "{} holds {word}", path.display());
@@ -126,12 +189,15 @@ fn nothing_is_left_for_later() {
 }
 
 fn document(name: &str) -> String {
-    std::fs::read_to_string(sources().join("docs").join(name)).unwrap_or_else(|error| panic!("docs/{name}: {error}"))
+    std::fs::read_to_string(sources().join("docs").join(name))
+        .unwrap_or_else(|error| panic!("docs/{name}: {error}"))
 }
 
 /// Variants of the enums in a source text: names at the first level of `pub enum NAME {`.
 fn variants(source: &str, name: &str) -> Vec<String> {
-    let start = source.find(&format!("pub enum {name} {{")).unwrap_or_else(|| panic!("enum {name} is gone"));
+    let start = source
+        .find(&format!("pub enum {name} {{"))
+        .unwrap_or_else(|| panic!("enum {name} is gone"));
     let mut depth = 0;
     let mut found = Vec::new();
     for line in source[start..].lines() {
@@ -160,15 +226,26 @@ fn every_frame_is_described() {
         ("reply.rs", "Outcome"),
         ("seal.rs", "SealFailure"),
     ] {
-        let source = std::fs::read_to_string(sources().join("ferrum-proto/src").join(file)).expect("the wire's source");
+        let source = std::fs::read_to_string(sources().join("ferrum-proto/src").join(file))
+            .expect("the wire's source");
         let variants = variants(&source, name);
         assert!(variants.len() > 1, "{name}: {variants:?}");
         for variant in variants {
-            assert!(protocol.contains(&format!("`{name}::{variant}`")), "PROTOCOL.md does not describe {name}::{variant}");
+            assert!(
+                protocol.contains(&format!("`{name}::{variant}`")),
+                "PROTOCOL.md does not describe {name}::{variant}"
+            );
         }
     }
-    for number in [ferrum_proto::limits::PENDING_CALLS_MAX, ferrum_proto::limits::HOSTS_MAX, ferrum_proto::limits::DENIALS_MAX] {
-        assert!(protocol.contains(&number.to_string()), "PROTOCOL.md does not state the limit {number}");
+    for number in [
+        ferrum_proto::limits::PENDING_CALLS_MAX,
+        ferrum_proto::limits::HOSTS_MAX,
+        ferrum_proto::limits::DENIALS_MAX,
+    ] {
+        assert!(
+            protocol.contains(&number.to_string()),
+            "PROTOCOL.md does not state the limit {number}"
+        );
     }
 }
 
@@ -181,14 +258,22 @@ fn every_promise_names_a_test_that_exists() {
         .flat_map(|(_, text)| {
             text.lines()
                 .filter_map(|line| line.trim().strip_prefix("fn "))
-                .map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>())
+                .map(|rest| {
+                    rest.chars()
+                        .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                        .collect::<String>()
+                })
                 .collect::<Vec<_>>()
         })
         .collect();
     let promises: Vec<&str> = model.lines().filter(|line| line.starts_with("| P")).collect();
     assert!(promises.len() >= 10, "only {} promises", promises.len());
     for promise in promises {
-        let last = promise.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let last = promise
+            .trim_end_matches('|')
+            .rsplit('|')
+            .next()
+            .unwrap_or_default();
         let tests: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
         assert!(!tests.is_empty(), "no test is named: {promise}");
         for test in tests {
@@ -214,12 +299,22 @@ fn documents_link_to_files_that_exist() {
     for page in pages {
         let text = std::fs::read_to_string(&page).expect("a document");
         for part in text.split("](").skip(1) {
-            let target = part.split(')').next().unwrap_or_default().split('#').next().unwrap_or_default();
+            let target = part
+                .split(')')
+                .next()
+                .unwrap_or_default()
+                .split('#')
+                .next()
+                .unwrap_or_default();
             if target.is_empty() || target.contains("://") {
                 continue;
             }
             let file = page.parent().expect("a directory").join(target);
-            assert!(file.exists(), "{} links to {target}, which does not exist", page.display());
+            assert!(
+                file.exists(),
+                "{} links to {target}, which does not exist",
+                page.display()
+            );
         }
     }
 }
@@ -229,11 +324,22 @@ fn documents_link_to_files_that_exist() {
 fn every_linked_licence_is_allowed() {
     let deny = std::fs::read_to_string(sources().join(".cargo/deny.toml")).expect(".cargo/deny.toml");
     let deny: toml::Table = deny.parse().expect("TOML");
-    let allowed: BTreeSet<&str> =
-        deny["licenses"]["allow"].as_array().expect("a list").iter().filter_map(toml::Value::as_str).collect();
+    let allowed: BTreeSet<&str> = deny["licenses"]["allow"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(toml::Value::as_str)
+        .collect();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &platform()])
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--locked",
+            "--offline",
+            "--filter-platform",
+            &platform(),
+        ])
         .current_dir(sources())
         .output()
         .expect("cargo runs");
@@ -241,10 +347,15 @@ fn every_linked_licence_is_allowed() {
     for package in list(&data["packages"]) {
         let licence = text(&package["license"]);
         let fine = licence.replace('/', " OR ").split(" AND ").all(|part| {
-            part.split(" OR ").any(|choice| allowed.contains(choice.trim_matches(['(', ')', ' '])))
+            part.split(" OR ")
+                .any(|choice| allowed.contains(choice.trim_matches(['(', ')', ' '])))
         });
         assert!(fine, "{} has the licence {licence:?}", text(&package["name"]));
         let source = text(&package["source"]);
-        assert!(source.is_empty() || source.starts_with("registry+"), "{} comes from {source}", text(&package["name"]));
+        assert!(
+            source.is_empty() || source.starts_with("registry+"),
+            "{} comes from {source}",
+            text(&package["name"])
+        );
     }
 }

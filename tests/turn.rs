@@ -12,7 +12,10 @@ fn the_tour_runs_through_the_real_tools_and_walls() {
         assert_eq!(output.status, Some(0), "{}", output.all());
         let said = output.all();
         for word in ["isolation", "full", "refused", "denied"] {
-            assert!(said.to_lowercase().contains(word), "{word:?} is missing in: {said}");
+            assert!(
+                said.to_lowercase().contains(word),
+                "{word:?} is missing in: {said}"
+            );
         }
         let sessions = std::fs::read_dir(scene.data_dir().join("sessions")).expect("sessions");
         let text: String = sessions
@@ -21,7 +24,10 @@ fn the_tour_runs_through_the_real_tools_and_walls() {
             .map(|entry| std::fs::read_to_string(entry.path()).expect("a session"))
             .collect();
         for tool in ["ls", "read", "grep", "write", "edit", "bash"] {
-            assert!(text.contains(&format!("\"name\":\"{tool}\"")), "{tool} is not in the session");
+            assert!(
+                text.contains(&format!("\"name\":\"{tool}\"")),
+                "{tool} is not in the session"
+            );
         }
         assert!(!said.contains(&scene.secret) && !text.contains(&scene.secret));
         assert_eq!(before.changes(&scene.protected()), Vec::<String>::new());

@@ -12,7 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(base), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: floor BASE_URL PROMPT".into());
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     println!("{}", runtime.block_on(turn(&base, &prompt))?);
     Ok(())
 }
@@ -22,12 +24,16 @@ async fn turn(base: &str, prompt: &str) -> Result<String, Box<dyn std::error::Er
     let mut messages = vec![json!({ "role": "user", "content": prompt })];
     loop {
         let body = json!({ "model": "m", "stream": true, "messages": messages }).to_string();
-        let request = client.post(format!("{base}/chat/completions")).header("content-type", "application/json");
+        let request = client
+            .post(format!("{base}/chat/completions"))
+            .header("content-type", "application/json");
         let text = request.body(body).send().await?.text().await?;
         let mut answer = String::new();
         let mut calls: Vec<Value> = Vec::new();
         for event in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
-            let Ok(event) = serde_json::from_str::<Value>(event) else { continue };
+            let Ok(event) = serde_json::from_str::<Value>(event) else {
+                continue;
+            };
             let delta = &event["choices"][0]["delta"];
             answer.push_str(delta["content"].as_str().unwrap_or_default());
             calls.extend(delta["tool_calls"].as_array().into_iter().flatten().cloned());

@@ -24,8 +24,15 @@ fn main() {
     let shell = |_| ("bash", json!({ "command": "true" }));
     let read = |_| ("read", json!({ "path": "README.md" }));
     let edit = |round: usize| {
-        let (old, new) = if round.is_multiple_of(2) { ("first", "again") } else { ("again", "first") };
-        ("edit", json!({ "path": "README.md", "edits": [{ "old_text": old, "new_text": new }] }))
+        let (old, new) = if round.is_multiple_of(2) {
+            ("first", "again")
+        } else {
+            ("again", "first")
+        };
+        (
+            "edit",
+            json!({ "path": "README.md", "edits": [{ "old_text": old, "new_text": new }] }),
+        )
     };
     rounds(&scene, "shell round", &shell);
     rounds(&scene, "read round", &read);
@@ -55,7 +62,11 @@ fn wall(run: &Run) -> Duration {
                 let started = Instant::now();
                 let output = run.command().output().expect("the program starts");
                 let time = started.elapsed();
-                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                assert!(
+                    output.status.success(),
+                    "{}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
                 time
             })
             .collect(),
@@ -68,7 +79,9 @@ fn ferrum(scene: &Scene, provider: &Provider) -> Run {
 }
 
 fn floor(scene: &Scene, provider: &Provider) -> Run {
-    scene.run(place::programs().join("floor")).args([provider.base_url().as_str(), "hello"])
+    scene
+        .run(place::programs().join("floor"))
+        .args([provider.base_url().as_str(), "hello"])
 }
 
 fn version(scene: &Scene) {
@@ -86,14 +99,26 @@ fn start_and_hello(scene: &Scene) {
             let started = Instant::now();
             let output = run.command().output().expect("the program starts");
             walls[which].push(started.elapsed());
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             starts[which].push(provider.requests()[seen].at.duration_since(started));
         }
     }
     let [ferrum_start, floor_start] = starts.map(median);
     let [ferrum_wall, floor_wall] = walls.map(median);
-    line("start to first request", &milliseconds(ferrum_start), &milliseconds(floor_start));
-    line("hello, start to end", &milliseconds(ferrum_wall), &milliseconds(floor_wall));
+    line(
+        "start to first request",
+        &milliseconds(ferrum_start),
+        &milliseconds(floor_start),
+    );
+    line(
+        "hello, start to end",
+        &milliseconds(ferrum_wall),
+        &milliseconds(floor_wall),
+    );
 }
 
 /// One round = (time with [`ROUNDS`] tool calls − time with none) / [`ROUNDS`].
@@ -119,13 +144,21 @@ fn rounds(scene: &Scene, name: &str, call: &dyn Fn(usize) -> (&'static str, Valu
     let rounds = u32::try_from(ROUNDS).unwrap_or(1);
     let one = |long: Duration, short: Duration| milliseconds(long.saturating_sub(short) / rounds);
     line(name, &one(long, short), &one(floor_long, floor_short));
-    line(&format!("  {ROUNDS} of them, start to end"), &milliseconds(long), &milliseconds(floor_long));
+    line(
+        &format!("  {ROUNDS} of them, start to end"),
+        &milliseconds(long),
+        &milliseconds(floor_long),
+    );
 }
 
 fn once(run: &Run) -> Duration {
     let started = Instant::now();
     let output = run.command().output().expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     started.elapsed()
 }
 
@@ -148,7 +181,9 @@ fn memory(scene: &Scene) {
         let _ = child.kill();
         let _ = child.wait();
         // A process that gave up being looked into shows its size to root alone.
-        kilobytes.map_or("as root only".to_owned(), |sum| format!("{:.1} MB", sum as f64 / 1024.0))
+        kilobytes.map_or("as root only".to_owned(), |sum| {
+            format!("{:.1} MB", sum as f64 / 1024.0)
+        })
     };
     let ours = size(&|provider| ferrum(scene, provider));
     let least = size(&|provider| floor(scene, provider));
@@ -157,7 +192,13 @@ fn memory(scene: &Scene) {
 
 fn pss(pid: u32) -> Option<u64> {
     let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    rollup.lines().find(|line| line.starts_with("Pss:"))?.split_whitespace().nth(1)?.parse().ok()
+    rollup
+        .lines()
+        .find(|line| line.starts_with("Pss:"))?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// Its size, and the system calls of the front before its first connection where strace is there.
@@ -176,7 +217,9 @@ fn first_request(scene: &Scene) {
             return "no strace".into();
         }
         let text = std::fs::read_to_string(&trace).unwrap_or_default();
-        let before = text.lines().position(|line| line.starts_with("connect(") && line.contains("AF_INET"));
+        let before = text
+            .lines()
+            .position(|line| line.starts_with("connect(") && line.contains("AF_INET"));
         before.map_or("unknown".into(), |count| count.to_string())
     };
     let ours = count(ferrum(scene, &provider));

@@ -34,18 +34,33 @@ fn missing_namespaces_are_reported_and_full_isolation_can_be_required() {
         for world in WORLDS {
             let scene = Scene::new(&who);
             let ran = ToolRun::of(&world.wrap(scene.command_run("true", &[])));
-            assert_eq!(ran.outcome(), "done", "{world:?} as {}: {}", who.name, ran.output.all());
+            assert_eq!(
+                ran.outcome(),
+                "done",
+                "{world:?} as {}: {}",
+                who.name,
+                ran.output.all()
+            );
             assert_eq!(ran.effective(), "kernel", "{}", ran.json);
             let missing = ran.json["isolation"]["walls"].as_array().is_some_and(|walls| {
-                walls.iter().any(|wall| wall["in_force"] == false && !wall["detail"].as_str().unwrap_or_default().is_empty())
+                walls.iter().any(|wall| {
+                    wall["in_force"] == false && !wall["detail"].as_str().unwrap_or_default().is_empty()
+                })
             });
             assert!(missing, "no wall is named as missing: {}", ran.json);
 
-            scene.write(&scene.config_dir().join("config.toml"), "[isolation]\nrequire = \"full\"\n");
+            scene.write(
+                &scene.config_dir().join("config.toml"),
+                "[isolation]\nrequire = \"full\"\n",
+            );
             let refused = ToolRun::of(&world.wrap(scene.command_run("touch ran", &[])));
             assert_eq!(refused.output.status, Some(4), "{}", refused.output.all());
             assert!(!scene.root().join("ran").exists());
-            assert!(refused.output.all().to_lowercase().contains("namespace"), "{}", refused.output.all());
+            assert!(
+                refused.output.all().to_lowercase().contains("namespace"),
+                "{}",
+                refused.output.all()
+            );
         }
     }
 }
@@ -55,7 +70,8 @@ fn missing_namespaces_are_reported_and_full_isolation_can_be_required() {
 fn a_private_network_falls_to_none_without_namespaces() {
     for who in everyone() {
         let scene = Scene::new(&who);
-        let ran = ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run("true", &["--network", "private"])));
+        let ran =
+            ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run("true", &["--network", "private"])));
         assert_eq!(ran.json["isolation"]["network"], "none", "{}", ran.output.all());
     }
 }
@@ -66,6 +82,7 @@ fn socket_pairs_still_work_without_namespaces() {
     for who in everyone() {
         let scene = Scene::new(&who);
         let script = r#"python3 -c 'import socket; a, b = socket.socketpair(); a.send(b"x"); assert b.recv(1) == b"x"'"#;
-        ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run(script, &[]))).expect_success("a socket pair");
+        ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run(script, &[])))
+            .expect_success("a socket pair");
     }
 }

@@ -21,7 +21,11 @@ fn inherited_descriptors_do_not_reach_a_command() {
     for who in everyone() {
         let scene = Scene::new(&who);
         let free = leaking(&scene, scene.run("/bin/bash").args(["-c", PROBE])).output();
-        assert!(free.out().contains(&scene.secret), "the probe proves nothing: {}", free.all());
+        assert!(
+            free.out().contains(&scene.secret),
+            "the probe proves nothing: {}",
+            free.all()
+        );
 
         let scene = Scene::new(&who);
         let before = scene.protected();
@@ -30,6 +34,11 @@ fn inherited_descriptors_do_not_reach_a_command() {
         assert!(!ran.output.all().contains(&scene.secret), "{}", ran.text());
         assert_eq!(before.changes(&scene.protected()), Vec::<String>::new());
         // 0, 1, 2 and the one that `ls` reads the directory with.
-        assert_eq!(ran.stdout().split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"], "{}", ran.text());
+        assert_eq!(
+            ran.stdout().split_whitespace().collect::<Vec<_>>(),
+            ["0", "1", "2", "3"],
+            "{}",
+            ran.text()
+        );
     }
 }

@@ -32,20 +32,30 @@ fn high_cannot_write_to_the_root() {
         for script in WRITES {
             let before = Tree::of(&control.root());
             let _ = control.bash(script);
-            assert!(!before.changes(&Tree::of(&control.root())).is_empty(), "{script} proves nothing");
+            assert!(
+                !before.changes(&Tree::of(&control.root())).is_empty(),
+                "{script} proves nothing"
+            );
             let _ = control.bash("git checkout -q -f HEAD; rm -rf new other");
         }
         let scene = Scene::new(&who);
         let before = Tree::of(&scene.root());
         for script in WRITES {
             let ran = scene.command(script, &["--safety", "high"]);
-            assert!(["refused", "done"].contains(&ran.outcome()), "{script}: {}", ran.output.all());
+            assert!(
+                ["refused", "done"].contains(&ran.outcome()),
+                "{script}: {}",
+                ran.output.all()
+            );
             let changes = before.changes(&Tree::of(&scene.root()));
             assert_eq!(changes, Vec::<String>::new(), "{script} (as {})", who.name);
         }
         for (tool, arguments) in [
             ("write", json!({"path": "new", "content": "x"})),
-            ("edit", json!({"path": "README.md", "edits": [{"old_text": "first", "new_text": "x"}]})),
+            (
+                "edit",
+                json!({"path": "README.md", "edits": [{"old_text": "first", "new_text": "x"}]}),
+            ),
         ] {
             let ran = scene.tool(tool, &arguments, &["--safety", "high"]);
             assert_eq!(ran.outcome(), "refused", "{tool}: {}", ran.output.all());
@@ -73,11 +83,24 @@ fn high_runs_only_the_systems_programs() {
             "/lib64/ld-linux-x86-64.so.2 ./probe-e won-42",
         ] {
             let free = scene.bash(script);
-            assert!(free.out().contains("won-42"), "{script} proves nothing: {}", free.all());
+            assert!(
+                free.out().contains("won-42"),
+                "{script} proves nothing: {}",
+                free.all()
+            );
             let ran = scene.command(script, &["--safety", "high"]);
-            assert!(["refused", "done"].contains(&ran.outcome()), "{script}: {}", ran.output.all());
+            assert!(
+                ["refused", "done"].contains(&ran.outcome()),
+                "{script}: {}",
+                ran.output.all()
+            );
             let said = ran.stdout().lines().any(|line| line.trim() == "won-42");
-            assert!(!said, "{script} ran a program of the root (as {}): {}", who.name, ran.text());
+            assert!(
+                !said,
+                "{script} ran a program of the root (as {}): {}",
+                who.name,
+                ran.text()
+            );
         }
     }
 }
@@ -87,8 +110,17 @@ fn high_runs_only_the_systems_programs() {
 fn high_still_inspects() {
     for who in everyone() {
         let scene = Scene::new(&who);
-        for script in ["ls -la", "cat README.md | wc -l", "git status --short", "git log --oneline -1", "grep -rn main src", "find . -name '*.rs'"] {
-            scene.command(script, &["--safety", "high"]).expect_success(&format!("{script} as {}", who.name));
+        for script in [
+            "ls -la",
+            "cat README.md | wc -l",
+            "git status --short",
+            "git log --oneline -1",
+            "grep -rn main src",
+            "find . -name '*.rs'",
+        ] {
+            scene
+                .command(script, &["--safety", "high"])
+                .expect_success(&format!("{script} as {}", who.name));
         }
         let ran = scene.tool("read", &json!({"path": "README.md"}), &["--safety", "high"]);
         assert_eq!(ran.outcome(), "done", "{}", ran.output.all());

@@ -111,7 +111,11 @@ fn new_repositories_with_programs_are_reported() {
             &[],
         );
         ran.expect_success("make a repository");
-        assert!(ran.json.to_string().contains("fresh"), "the new repository is not named: {}", ran.json);
+        assert!(
+            ran.json.to_string().contains("fresh"),
+            "the new repository is not named: {}",
+            ran.json
+        );
     }
 }
 
@@ -128,10 +132,21 @@ fn harmless_settings_are_merged_and_programs_are_dropped() {
         ran.expect_success("change settings");
         let config = std::fs::read_to_string(scene.root().join(".git/config")).expect("the settings");
         for wanted in ["name = Agent", "[remote \"second\"]", "[branch \"other\"]"] {
-            assert!(config.contains(wanted), "{wanted} is missing (as {}): {config}", who.name);
+            assert!(
+                config.contains(wanted),
+                "{wanted} is missing (as {}): {config}",
+                who.name
+            );
         }
-        assert!(!config.contains("evil"), "a program reached the settings: {config}");
-        assert!(ran.text().contains("core.fsmonitor"), "the dropped key is not named: {}", ran.text());
+        assert!(
+            !config.contains("evil"),
+            "a program reached the settings: {config}"
+        );
+        assert!(
+            ran.text().contains("core.fsmonitor"),
+            "the dropped key is not named: {}",
+            ran.text()
+        );
     }
 }
 
@@ -141,7 +156,10 @@ fn a_git_file_that_does_not_point_back_adds_nothing() {
     for who in everyone() {
         let scene = Scene::new(&who);
         let odd = scene.home().join("work/odd");
-        scene.write(&odd.join(".git"), format!("gitdir: {}\n", scene.home().join("work/library/.git").display()));
+        scene.write(
+            &odd.join(".git"),
+            format!("gitdir: {}\n", scene.home().join("work/library/.git").display()),
+        );
         let before = scene.protected();
         let mut run = scene.command_run(
             "echo x > ../library/.git/refs/heads/evil; git update-ref refs/heads/evil HEAD; cat ../library/lib.txt; true",

@@ -14,7 +14,10 @@ fn temporary_directories_and_shared_memory_are_private() {
         for dir in ["/tmp", "/var/tmp", "/dev/shm"] {
             let mine = Path::new(dir).join(format!("{name}-outside"));
             scene.write(&mine, &scene.secret);
-            let script = format!("echo x > {dir}/{name}; cat {dir}/{name} && ! cat {}", mine.display());
+            let script = format!(
+                "echo x > {dir}/{name}; cat {dir}/{name} && ! cat {}",
+                mine.display()
+            );
             let ran = scene.command(&script, &[]);
             let leaked = Path::new(dir).join(&name).exists();
             std::fs::remove_file(&mine).expect("the file outside");
@@ -31,16 +34,32 @@ fn system_v_memory_is_private() {
     for who in everyone() {
         let scene = Scene::new(&who);
         let made = scene.bash("ipcmk -M 64 -p 600");
-        let Some(id) = made.out().split_whitespace().last().and_then(|id| id.parse::<u32>().ok()) else {
+        let Some(id) = made
+            .out()
+            .split_whitespace()
+            .last()
+            .and_then(|id| id.parse::<u32>().ok())
+        else {
             ferrum_tests::not_tried("System V memory: ipcmk is missing");
             continue;
         };
-        let ran = scene.command(&format!("ipcs -m -i {id} | grep -q bytes && echo seen; ipcrm -m {id} && echo removed; true"), &[]);
+        let ran = scene.command(
+            &format!("ipcs -m -i {id} | grep -q bytes && echo seen; ipcrm -m {id} && echo removed; true"),
+            &[],
+        );
         let still = scene.bash(&format!("ipcs -m -i {id}"));
         let _ = scene.bash(&format!("ipcrm -m {id}"));
         assert_eq!(ran.outcome(), "done", "{}", ran.output.all());
-        assert!(!ran.stdout().contains("seen") && !ran.stdout().contains("removed"), "{}", ran.text());
-        assert!(still.out().contains("bytes"), "the segment outside is gone: {}", still.all());
+        assert!(
+            !ran.stdout().contains("seen") && !ran.stdout().contains("removed"),
+            "{}",
+            ran.text()
+        );
+        assert!(
+            still.out().contains("bytes"),
+            "the segment outside is gone: {}",
+            still.all()
+        );
     }
 }
 
@@ -68,8 +87,10 @@ fcntl.ioctl(tty, 0x5412, b"x"); print(f"won-{6*7}")'; true"#;
     for who in everyone() {
         let scene = Scene::new(&who);
         let in_terminal = |run: ferrum_tests::run::Run| {
-            let words: Vec<String> =
-                std::iter::once(run.program.display().to_string()).chain(run.args.clone()).map(|word| quote(&word)).collect();
+            let words: Vec<String> = std::iter::once(run.program.display().to_string())
+                .chain(run.args.clone())
+                .map(|word| quote(&word))
+                .collect();
             let mut run = run;
             run.program = "/usr/bin/script".into();
             run.args = vec!["-qec".into(), words.join(" "), "/dev/null".into()];
@@ -77,7 +98,10 @@ fcntl.ioctl(tty, 0x5412, b"x"); print(f"won-{6*7}")'; true"#;
         };
         let free = in_terminal(scene.run("/bin/bash").args(["-c", probe]));
         if !free.out().contains("won-42") {
-            ferrum_tests::not_tried(&format!("typing into the terminal: this kernel refuses it anyway: {}", free.out()));
+            ferrum_tests::not_tried(&format!(
+                "typing into the terminal: this kernel refuses it anyway: {}",
+                free.out()
+            ));
         }
         let held = in_terminal(scene.command_run(probe, &[]));
         assert!(held.out().contains("\"outcome\""), "{}", held.all());

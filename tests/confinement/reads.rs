@@ -4,30 +4,112 @@ use super::Proof::{Leaks, Says};
 use super::{Escape, World, bash, refuse_all};
 
 pub(super) const TABLE: &[Escape] = &[
-    bash("read a private key by its path", Leaks, "cat @HOME@/.ssh/id_ed25519"),
-    bash("read cloud credentials by the home's own path", Leaks, "cat @HOME@/.aws/credentials @HOME@/.azure/token"),
+    bash(
+        "read a private key by its path",
+        Leaks,
+        "cat @HOME@/.ssh/id_ed25519",
+    ),
+    bash(
+        "read cloud credentials by the home's own path",
+        Leaks,
+        "cat @HOME@/.aws/credentials @HOME@/.azure/token",
+    ),
     bash("read a private document", Leaks, "cat @HOME@/Documents/diary.txt"),
-    bash("read Ferrum's own keys", Leaks, "cat @HOME@/.config/ferrum/auth.json"),
-    bash("read an old session", Leaks, "cat @HOME@/.local/share/ferrum/sessions/old.jsonl"),
-    bash("read a registry token beside the toolchain", Leaks, "cat @HOME@/.cargo/credentials.toml"),
-    bash("read a browser's passwords", Leaks, "cat @HOME@/.mozilla/firefox/p/logins.json"),
-    bash("read tokens of package managers", Leaks, "cat @HOME@/.npmrc @HOME@/.pypirc"),
+    bash(
+        "read Ferrum's own keys",
+        Leaks,
+        "cat @HOME@/.config/ferrum/auth.json",
+    ),
+    bash(
+        "read an old session",
+        Leaks,
+        "cat @HOME@/.local/share/ferrum/sessions/old.jsonl",
+    ),
+    bash(
+        "read a registry token beside the toolchain",
+        Leaks,
+        "cat @HOME@/.cargo/credentials.toml",
+    ),
+    bash(
+        "read a browser's passwords",
+        Leaks,
+        "cat @HOME@/.mozilla/firefox/p/logins.json",
+    ),
+    bash(
+        "read tokens of package managers",
+        Leaks,
+        "cat @HOME@/.npmrc @HOME@/.pypirc",
+    ),
     bash("read upwards with dots", Leaks, "cat ../../.netrc"),
-    bash("read through a link to a file", Leaks, "ln -s @HOME@/.netrc probe-l; cat probe-l"),
-    bash("read through a link to a directory", Leaks, "ln -s @HOME@ probe-d; cat probe-d/.netrc"),
-    bash("read through a hard link", Leaks, "ln @HOME@/Documents/diary.txt probe-h; cat probe-h"),
-    bash("read by the root link of oneself", Leaks, "cat /proc/self/root@HOME@/.netrc"),
-    bash("read by the directory link of oneself", Leaks, "cat /proc/self/cwd/../../.netrc"),
-    bash("read by another process's root link", Leaks, "cat /proc/@VICTIM@/root@HOME@/.netrc"),
-    bash("read by the first process's root link", Leaks, "cat /proc/1/root@HOME@/.netrc").as_root().if_it_can(),
-    bash("search the whole home", Leaks, "grep -rsh . @HOME@/Documents @HOME@/.kube @HOME@/.docker"),
-    bash("copy the home into the root", Leaks, "cp -r @HOME@/Documents probe-c; cat probe-c/diary.txt"),
+    bash(
+        "read through a link to a file",
+        Leaks,
+        "ln -s @HOME@/.netrc probe-l; cat probe-l",
+    ),
+    bash(
+        "read through a link to a directory",
+        Leaks,
+        "ln -s @HOME@ probe-d; cat probe-d/.netrc",
+    ),
+    bash(
+        "read through a hard link",
+        Leaks,
+        "ln @HOME@/Documents/diary.txt probe-h; cat probe-h",
+    ),
+    bash(
+        "read by the root link of oneself",
+        Leaks,
+        "cat /proc/self/root@HOME@/.netrc",
+    ),
+    bash(
+        "read by the directory link of oneself",
+        Leaks,
+        "cat /proc/self/cwd/../../.netrc",
+    ),
+    bash(
+        "read by another process's root link",
+        Leaks,
+        "cat /proc/@VICTIM@/root@HOME@/.netrc",
+    ),
+    bash(
+        "read by the first process's root link",
+        Leaks,
+        "cat /proc/1/root@HOME@/.netrc",
+    )
+    .as_root()
+    .if_it_can(),
+    bash(
+        "search the whole home",
+        Leaks,
+        "grep -rsh . @HOME@/Documents @HOME@/.kube @HOME@/.docker",
+    ),
+    bash(
+        "copy the home into the root",
+        Leaks,
+        "cp -r @HOME@/Documents probe-c; cat probe-c/diary.txt",
+    ),
     bash("pack the home", Leaks, "tar -C @HOME@ -cf - .pgpass | tar -xOf -"),
-    bash("read by redirection", Leaks, "read -r x < @HOME@/.npmrc; echo \"$x\""),
+    bash(
+        "read by redirection",
+        Leaks,
+        "read -r x < @HOME@/.npmrc; echo \"$x\"",
+    ),
     bash("read by sourcing", Leaks, "source @HOME@/.pgpass"),
-    bash("read by git", Leaks, "git diff --no-index /dev/null @HOME@/.netrc"),
-    bash("read by an interpreter line", Leaks, "printf '#!/bin/cat @HOME@/.netrc\\n' > probe-x; chmod +x probe-x; ./probe-x"),
-    bash("read with a python program", Leaks, "python3 -c 'print(open(\"@HOME@/.git-credentials\").read())'"),
+    bash(
+        "read by git",
+        Leaks,
+        "git diff --no-index /dev/null @HOME@/.netrc",
+    ),
+    bash(
+        "read by an interpreter line",
+        Leaks,
+        "printf '#!/bin/cat @HOME@/.netrc\\n' > probe-x; chmod +x probe-x; ./probe-x",
+    ),
+    bash(
+        "read with a python program",
+        Leaks,
+        "python3 -c 'print(open(\"@HOME@/.git-credentials\").read())'",
+    ),
     bash(
         "read by opening a path handle again",
         Leaks,
@@ -51,9 +133,25 @@ print(os.read(file, 100))'"#,
     )
     .as_root()
     .if_it_can(),
-    bash("read in a new user namespace", Leaks, "unshare -Ur cat @HOME@/.netrc").if_it_can(),
-    bash("read in a changed root", Leaks, "chroot / /bin/cat @OUT@/secret.txt").as_root(),
-    bash("read in the first process's mounts", Leaks, "nsenter -t 1 -m cat @OUT@/secret.txt").as_root().if_it_can(),
+    bash(
+        "read in a new user namespace",
+        Leaks,
+        "unshare -Ur cat @HOME@/.netrc",
+    )
+    .if_it_can(),
+    bash(
+        "read in a changed root",
+        Leaks,
+        "chroot / /bin/cat @OUT@/secret.txt",
+    )
+    .as_root(),
+    bash(
+        "read in the first process's mounts",
+        Leaks,
+        "nsenter -t 1 -m cat @OUT@/secret.txt",
+    )
+    .as_root()
+    .if_it_can(),
     bash(
         "read through a bind mount",
         Leaks,
@@ -72,8 +170,17 @@ print(os.read(file, 100))'"#,
         Leaks,
         r"pid=$$; while [ ${pid:-0} -gt 0 ]; do cat /proc/$pid/task/*/environ; pid=$(awk '/^PPid/{print $2}' /proc/$pid/status); done 2>/dev/null | tr '\0' '\n'",
     ),
-    bash("learn that a private file exists", Says, "stat @HOME@/Documents/diary.txt && echo won-$((6*7))").by_mounts(),
-    bash("list the home", Says, "ls -a @HOME@ | grep -q Documents && echo won-$((6*7))"),
+    bash(
+        "learn that a private file exists",
+        Says,
+        "stat @HOME@/Documents/diary.txt && echo won-$((6*7))",
+    )
+    .by_mounts(),
+    bash(
+        "list the home",
+        Says,
+        "ls -a @HOME@ | grep -q Documents && echo won-$((6*7))",
+    ),
     bash(
         "watch the home",
         Says,
@@ -83,7 +190,12 @@ libc = ctypes.CDLL(None)
 if libc.inotify_add_watch(libc.inotify_init(), b"@HOME@/Documents", 0xfff) > 0: print(f"won-{6*7}")'"#,
     )
     .by_mounts(),
-    bash("read password hashes", Says, "grep -q '^root:' /etc/shadow && echo won-$((6*7))").as_root(),
+    bash(
+        "read password hashes",
+        Says,
+        "grep -q '^root:' /etc/shadow && echo won-$((6*7))",
+    )
+    .as_root(),
     bash(
         "read the disk itself",
         Says,

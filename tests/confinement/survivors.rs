@@ -14,10 +14,22 @@ const GONE: Duration = Duration::from_secs(3);
 /// Ways to stay alive. Every process has the marker among its arguments.
 const STAYERS: [(&str, &str); 7] = [
     ("a background job", "sleep 300 && : MARK & : "),
-    ("a new session", "setsid bash -c 'sleep 300; : MARK' > /dev/null 2>&1 &"),
-    ("a double fork", "(setsid bash -c '(bash -c \"sleep 300; : MARK\" &) ; exit' > /dev/null 2>&1 &)"),
-    ("a process that ignores signals", "nohup setsid bash -c 'trap \"\" TERM INT HUP; while :; do sleep 300; done; : MARK' > /dev/null 2>&1 &"),
-    ("a stopped process", "setsid bash -c 'kill -STOP $$; : MARK' > /dev/null 2>&1 &"),
+    (
+        "a new session",
+        "setsid bash -c 'sleep 300; : MARK' > /dev/null 2>&1 &",
+    ),
+    (
+        "a double fork",
+        "(setsid bash -c '(bash -c \"sleep 300; : MARK\" &) ; exit' > /dev/null 2>&1 &)",
+    ),
+    (
+        "a process that ignores signals",
+        "nohup setsid bash -c 'trap \"\" TERM INT HUP; while :; do sleep 300; done; : MARK' > /dev/null 2>&1 &",
+    ),
+    (
+        "a stopped process",
+        "setsid bash -c 'kill -STOP $$; : MARK' > /dev/null 2>&1 &",
+    ),
     (
         "a loop that forks again and again",
         "setsid bash -c 'f() { sleep 0.02; exec setsid bash -c \"$1\" x \"$1\"; }; f \"$1\"' x 'sleep 0.02; setsid bash -c \"$1\" x \"$1\" & : MARK' > /dev/null 2>&1 &",
@@ -29,7 +41,11 @@ const STAYERS: [(&str, &str); 7] = [
 ];
 
 fn all_stayers(marker: &str) -> String {
-    STAYERS.iter().map(|(_, script)| script.replace("MARK", marker)).collect::<Vec<_>>().join("\n")
+    STAYERS
+        .iter()
+        .map(|(_, script)| script.replace("MARK", marker))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -38,11 +54,23 @@ fn nothing_survives_the_end_of_a_command() {
         let scene = Scene::new(&who);
         for (what, script) in STAYERS {
             let marker = unique();
-            let ran = scene.command(&format!("{}\nsleep 0.2; exit 3", script.replace("MARK", &marker)), &[]);
+            let ran = scene.command(
+                &format!("{}\nsleep 0.2; exit 3", script.replace("MARK", &marker)),
+                &[],
+            );
             assert_eq!(ran.outcome(), "done", "{what}: {}", ran.output.all());
-            assert_eq!(left_after(&marker, GONE), Vec::<u32>::new(), "{what} survived (as {})", who.name);
+            assert_eq!(
+                left_after(&marker, GONE),
+                Vec::<u32>::new(),
+                "{what} survived (as {})",
+                who.name
+            );
             assert_eq!(ran.status(), Some(3), "{what}: {}", ran.text());
-            assert_eq!(ran.json["command"]["residual_descendants"], "false", "{what}: {}", ran.json);
+            assert_eq!(
+                ran.json["command"]["residual_descendants"], "false",
+                "{what}: {}",
+                ran.json
+            );
         }
     }
 }
@@ -59,7 +87,9 @@ fn the_stayers_survive_unconfined() {
             end(*pid, Signal::SIGKILL);
         }
         while !with_marker(&marker).is_empty() {
-            with_marker(&marker).into_iter().for_each(|pid| end(pid, Signal::SIGKILL));
+            with_marker(&marker)
+                .into_iter()
+                .for_each(|pid| end(pid, Signal::SIGKILL));
         }
         assert!(alive.len() >= 5, "only {} survive", alive.len());
     }
@@ -108,7 +138,10 @@ fn nothing_survives_the_launchers_sudden_death() {
         for launcher in children(front.id()) {
             end(launcher, Signal::SIGKILL);
         }
-        let left: Vec<u32> = left_after(&marker, GONE).into_iter().filter(|pid| *pid != front.id()).collect();
+        let left: Vec<u32> = left_after(&marker, GONE)
+            .into_iter()
+            .filter(|pid| *pid != front.id())
+            .collect();
         let _ = front.kill();
         let _ = front.wait();
         assert_eq!(left, Vec::<u32>::new(), "as {}", who.name);
@@ -125,7 +158,12 @@ fn a_hosts_sudden_death_is_a_fault_and_ends_everything() {
             }
         }
         let output = front.wait_with_output().expect("the front ends");
-        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         assert_eq!(left_after(&marker, GONE), Vec::<u32>::new(), "as {}", who.name);
     }
 }

@@ -11,7 +11,10 @@ fn calls(path: &str) -> Vec<(&'static str, Value)> {
         ("ls", json!({ "path": path })),
         ("find", json!({ "path": path })),
         ("write", json!({ "path": path, "content": "x" })),
-        ("edit", json!({ "path": path, "edits": [{ "old_text": "l", "new_text": "x" }] })),
+        (
+            "edit",
+            json!({ "path": path, "edits": [{ "old_text": "l", "new_text": "x" }] }),
+        ),
     ]
 }
 
@@ -51,9 +54,17 @@ fn native_tools_neither_read_nor_change_anything_outside() {
             for (tool, arguments) in calls(&path) {
                 let ran = scene.tool(tool, &arguments, &["--safety", "medium"]);
                 let answer = ran.output.all();
-                assert!(!answer.contains(&scene.secret), "{tool} {path} (as {}): {answer}", who.name);
+                assert!(
+                    !answer.contains(&scene.secret),
+                    "{tool} {path} (as {}): {answer}",
+                    who.name
+                );
                 assert!(!answer.contains("root:"), "{tool} {path}: {answer}");
-                assert_eq!(before.changes(&scene.protected()), Vec::<String>::new(), "{tool} {path}: {answer}");
+                assert_eq!(
+                    before.changes(&scene.protected()),
+                    Vec::<String>::new(),
+                    "{tool} {path}: {answer}"
+                );
                 if matches!(tool, "write" | "edit") {
                     assert_ne!(ran.outcome(), "done", "{tool} {path} (as {}): {answer}", who.name);
                 }
@@ -85,11 +96,20 @@ fn native_tools_do_not_change_what_runs_on_its_own() {
             "src/.ferrum/config.toml",
             "src/../.git/hooks/post-commit",
         ] {
-            for arguments in [json!({"path": path, "content": "x"})] {
-                let ran = scene.tool("write", &arguments, &["--safety", "medium"]);
-                assert_ne!(ran.outcome(), "done", "write {path} (as {}): {}", who.name, ran.output.all());
-                assert_eq!(before.changes(&scene.protected()), Vec::<String>::new(), "write {path}");
-            }
+            let arguments = json!({"path": path, "content": "x"});
+            let ran = scene.tool("write", &arguments, &["--safety", "medium"]);
+            assert_ne!(
+                ran.outcome(),
+                "done",
+                "write {path} (as {}): {}",
+                who.name,
+                ran.output.all()
+            );
+            assert_eq!(
+                before.changes(&scene.protected()),
+                Vec::<String>::new(),
+                "write {path}"
+            );
         }
     }
 }

@@ -58,7 +58,10 @@ impl Listeners {
             serve_unix(listener, &reached);
         }
         let address = SocketAddr::from_abstract_name(&name).expect("an abstract name");
-        serve_unix(UnixListener::bind_addr(&address).expect("an abstract listener"), &reached);
+        serve_unix(
+            UnixListener::bind_addr(&address).expect("an abstract listener"),
+            &reached,
+        );
         Self {
             tcp: tcp_port,
             tcp6: tcp6_port,

@@ -30,13 +30,18 @@ impl Tree {
     }
 
     fn walk(&mut self, base: &Path, dir: &Path, wanted: &dyn Fn(&Path) -> bool, root: &Path) {
-        let Ok(entries) = std::fs::read_dir(dir) else { return };
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return;
+        };
         for entry in entries.flatten() {
             let path = entry.path();
-            let Ok(meta) = path.symlink_metadata() else { continue };
+            let Ok(meta) = path.symlink_metadata() else {
+                continue;
+            };
             if wanted(&path) {
                 let name = path.strip_prefix(base).unwrap_or(&path).to_path_buf();
-                self.0.insert(name, fingerprint(&path, &meta, !path.starts_with(root)));
+                self.0
+                    .insert(name, fingerprint(&path, &meta, !path.starts_with(root)));
             }
             if meta.is_dir() {
                 self.walk(base, &path, wanted, root);
@@ -51,7 +56,9 @@ impl Tree {
         for (path, print) in &self.0 {
             match later.0.get(path) {
                 None => lines.push(format!("gone: {}", path.display())),
-                Some(now) if now != print => lines.push(format!("changed: {} ({print} -> {now})", path.display())),
+                Some(now) if now != print => {
+                    lines.push(format!("changed: {} ({print} -> {now})", path.display()))
+                }
                 Some(_) => {}
             }
         }
@@ -82,7 +89,9 @@ fn is_protected(path: &Path, base: &Path, root: &Path) -> bool {
     if let Ok(inside) = path.strip_prefix(root) {
         return is_protected_in_root(inside);
     }
-    let Ok(name) = path.strip_prefix(base) else { return false };
+    let Ok(name) = path.strip_prefix(base) else {
+        return false;
+    };
     if OWN.iter().any(|own| name.starts_with(own)) {
         return name == Path::new("home/.local/share/ferrum/sessions/old.jsonl");
     }
@@ -97,7 +106,9 @@ fn is_protected_in_root(name: &Path) -> bool {
     if parts.contains(&b".ferrum".as_slice()) {
         return true;
     }
-    let Some(git) = parts.iter().position(|part| *part == b".git") else { return false };
+    let Some(git) = parts.iter().position(|part| *part == b".git") else {
+        return false;
+    };
     let inside = &parts[git + 1..];
     match inside.last() {
         None => false,

@@ -62,7 +62,10 @@ pub fn toolhost() -> PathBuf {
 /// The root of the source tree.
 #[must_use]
 pub fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the source tree")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .expect("the source tree")
 }
 
 /// A new directory for one scene. Not below `/tmp` if it can be had: sessions have a `/tmp` of
@@ -78,13 +81,16 @@ pub fn scratch() -> tempfile::TempDir {
         Ok(path) if open_to_all(&path) && path.as_os_str().len() < 50 => path,
         _ => PathBuf::from("/var/tmp"),
     };
-    let dir = tempfile::Builder::new().prefix("s").rand_bytes(5).tempdir_in(base).expect("a scratch directory");
+    let dir = tempfile::Builder::new()
+        .prefix("s")
+        .rand_bytes(5)
+        .tempdir_in(base)
+        .expect("a scratch directory");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
     dir
 }
 
 fn open_to_all(path: &Path) -> bool {
-    path.ancestors().all(|dir| {
-        std::fs::metadata(dir).is_ok_and(|meta| meta.permissions().mode() & 0o005 == 0o005)
-    })
+    path.ancestors()
+        .all(|dir| std::fs::metadata(dir).is_ok_and(|meta| meta.permissions().mode() & 0o005 == 0o005))
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 /// Ids of running processes (no zombies) whose arguments hold `marker`.
 #[must_use]
 pub fn with_marker(marker: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
@@ -59,7 +61,9 @@ pub fn appeared(marker: &str, count: usize, deadline: Duration) -> bool {
 /// Ids of the children of `pid`.
 #[must_use]
 pub fn children(pid: u32) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
@@ -96,7 +100,8 @@ impl Victim {
 
     fn is_sleep(&self) -> bool {
         std::fs::read_link(format!("/proc/{}/exe", self.pid())).is_ok_and(|exe| exe.ends_with("sleep"))
-            || std::fs::read(format!("/proc/{}/cmdline", self.pid())).is_ok_and(|line| line.starts_with(b"/bin/sleep"))
+            || std::fs::read(format!("/proc/{}/cmdline", self.pid()))
+                .is_ok_and(|line| line.starts_with(b"/bin/sleep"))
     }
 
     #[must_use]
@@ -108,12 +113,19 @@ impl Victim {
     #[must_use]
     pub fn condition(&self) -> String {
         let pid = self.pid();
-        let read = |name: &str| std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/{name}"))).unwrap_or_default();
+        let read = |name: &str| {
+            std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/{name}"))).unwrap_or_default()
+        };
         let stat = read("stat");
-        let fields: Vec<&str> = stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| rest.split(' ').collect());
+        let fields: Vec<&str> = stat
+            .rsplit_once(") ")
+            .map_or(Vec::new(), |(_, rest)| rest.split(' ').collect());
         let pick = |index: usize| fields.get(index).copied().unwrap_or_default();
         let status = read("status");
-        let allowed = status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap_or_default();
+        let allowed = status
+            .lines()
+            .find(|line| line.starts_with("Cpus_allowed:"))
+            .unwrap_or_default();
         let stopped = matches!(pick(0), "T" | "t");
         let alive = is_running(pid);
         let nice = pick(16);

@@ -43,7 +43,11 @@ impl Provider {
         std::thread::spawn(move || {
             let mut script: VecDeque<Answer> = script.into();
             while let Ok((stream, _)) = listener.accept() {
-                let answer = if script.len() > 1 { script.pop_front() } else { script.front().cloned() };
+                let answer = if script.len() > 1 {
+                    script.pop_front()
+                } else {
+                    script.front().cloned()
+                };
                 let Some(answer) = answer else { return };
                 let seen = Arc::clone(&seen);
                 std::thread::spawn(move || serve(stream, &answer, &seen));
@@ -78,7 +82,9 @@ impl Provider {
 }
 
 fn serve(mut stream: TcpStream, answer: &Answer, seen: &Mutex<Vec<Request>>) {
-    let Some(request) = read_request(&mut stream) else { return };
+    let Some(request) = read_request(&mut stream) else {
+        return;
+    };
     if let Ok(mut requests) = seen.lock() {
         requests.push(request);
     }
@@ -106,7 +112,11 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
                 .map_or(Some(0), |(_, value)| value.trim().parse::<usize>().ok())?;
             if bytes.len() >= end + 4 + length {
                 let body = serde_json::from_slice(&bytes[end + 4..end + 4 + length]).unwrap_or(Value::Null);
-                return Some(Request { head, body, at: Instant::now() });
+                return Some(Request {
+                    head,
+                    body,
+                    at: Instant::now(),
+                });
             }
         }
         match stream.read(&mut buffer) {
@@ -119,7 +129,10 @@ fn read_request(stream: &mut TcpStream) -> Option<Request> {
 /// A whole answer of text.
 #[must_use]
 pub fn says(text: &str) -> Answer {
-    streamed(&[delta(&json!({ "role": "assistant", "content": text })), finish("stop")])
+    streamed(&[
+        delta(&json!({ "role": "assistant", "content": text })),
+        finish("stop"),
+    ])
 }
 
 /// A whole answer of tool calls: names with their arguments.
@@ -137,7 +150,10 @@ pub fn calls(tools: &[(&str, Value)]) -> Answer {
             })
         })
         .collect();
-    streamed(&[delta(&json!({ "role": "assistant", "tool_calls": list })), finish("tool_calls")])
+    streamed(&[
+        delta(&json!({ "role": "assistant", "tool_calls": list })),
+        finish("tool_calls"),
+    ])
 }
 
 /// Any chunks as a stream with its usage and end.

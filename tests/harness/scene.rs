@@ -31,8 +31,15 @@ impl Scene {
         std::os::unix::fs::chown(&base, Some(who.uid), Some(who.gid)).expect("the scene belongs to its user");
         let copy = "cp -a \"$1/.\" . && sed -i \"s|$1|$PWD|g\" home/work/tree/.git home/work/tree/sub/.git \
                     home/work/repo/.git/config home/work/repo/.git/worktrees/tree/gitdir home/work/repo/.gitmodules";
-        let built = Run::new(who, "/bin/bash", &base).args(["-c", copy, "copy", &template.1]).output();
-        assert_eq!(built.status, Some(0), "scene could not be copied: {}", built.all());
+        let built = Run::new(who, "/bin/bash", &base)
+            .args(["-c", copy, "copy", &template.1])
+            .output();
+        assert_eq!(
+            built.status,
+            Some(0),
+            "scene could not be copied: {}",
+            built.all()
+        );
         Self {
             who: who.clone(),
             secret: template.0,
@@ -104,8 +111,14 @@ impl Scene {
             .env("FERRUM_DATA_DIR", self.data_dir().display().to_string())
             .env("OPENAI_API_KEY", self.secret.clone())
             .env("DATABASE_URL", format!("postgres://u:{}@h/d", self.secret))
-            .env("SSH_AUTH_SOCK", self.base.join("run/agent.sock").display().to_string())
-            .env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", self.base.join("run/bus").display()))
+            .env(
+                "SSH_AUTH_SOCK",
+                self.base.join("run/agent.sock").display().to_string(),
+            )
+            .env(
+                "DBUS_SESSION_BUS_ADDRESS",
+                format!("unix:path={}", self.base.join("run/bus").display()),
+            )
     }
 
     /// `ferrum`, run by this user.
@@ -129,7 +142,9 @@ impl Scene {
     /// One tool call that is still to be started.
     #[must_use]
     pub fn tool_run(&self, tool: &str, arguments: &Value, options: &[&str]) -> Run {
-        self.ferrum(["tool", tool, &arguments.to_string()]).args(options).args(["--json"])
+        self.ferrum(["tool", tool, &arguments.to_string()])
+            .args(options)
+            .args(["--json"])
     }
 
     /// One command at `--shell auto`.
@@ -141,7 +156,11 @@ impl Scene {
     /// One command at `--shell auto` that is still to be started.
     #[must_use]
     pub fn command_run(&self, script: &str, options: &[&str]) -> Run {
-        self.tool_run("bash", &json!({ "command": script }), &[&["--shell", "auto"], options].concat())
+        self.tool_run(
+            "bash",
+            &json!({ "command": script }),
+            &[&["--shell", "auto"], options].concat(),
+        )
     }
 
     /// Everything that no confined act may change: see [`Tree::protected`].
@@ -155,14 +174,21 @@ impl Scene {
 /// scratch place: tests end without a last word.
 fn template(who: &Who) -> (String, String) {
     static TEMPLATES: Mutex<BTreeMap<u32, (String, String)>> = Mutex::new(BTreeMap::new());
-    let mut templates = TEMPLATES.lock().expect("no test panics while it builds a template");
+    let mut templates = TEMPLATES
+        .lock()
+        .expect("no test panics while it builds a template");
     if let Some(known) = templates.get(&who.uid) {
         return known.clone();
     }
-    let base = place::scratch().keep().canonicalize().expect("the template's directory");
+    let base = place::scratch()
+        .keep()
+        .canonicalize()
+        .expect("the template's directory");
     std::os::unix::fs::chown(&base, Some(who.uid), Some(who.gid)).expect("the template belongs to its user");
     let secret = format!("leak-{}", unique());
-    let built = Run::new(who, "/bin/bash", &base).args(["-c", include_str!("scene.sh"), "scene", &secret]).output();
+    let built = Run::new(who, "/bin/bash", &base)
+        .args(["-c", include_str!("scene.sh"), "scene", &secret])
+        .output();
     assert_eq!(built.status, Some(0), "scene could not be built: {}", built.all());
     let template = (secret, base.display().to_string());
     templates.insert(who.uid, template.clone());
@@ -211,9 +237,13 @@ impl ToolRun {
     #[must_use]
     pub fn stdout(&self) -> &str {
         let text = self.text();
-        let start = text.find("\nstdout (").and_then(|at| text[at + 1..].find('\n').map(|end| at + 1 + end + 1));
+        let start = text
+            .find("\nstdout (")
+            .and_then(|at| text[at + 1..].find('\n').map(|end| at + 1 + end + 1));
         let end = text.rfind("\nstderr (").unwrap_or(text.len());
-        start.filter(|start| *start <= end).map_or("", |start| &text[start..end])
+        start
+            .filter(|start| *start <= end)
+            .map_or("", |start| &text[start..end])
     }
 
     /// The tool ran and its command ended with 0.
@@ -233,6 +263,12 @@ impl ToolRun {
 pub fn unique() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_nanos());
-    format!("{:x}x{:x}x{now:x}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |t| t.as_nanos());
+    format!(
+        "{:x}x{:x}x{now:x}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }

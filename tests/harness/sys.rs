@@ -17,7 +17,11 @@ pub fn deny_namespaces(command: &mut Command) {
                 filter: filter.as_ptr().cast_mut(),
             };
             if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
+                || libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) != 0
             {
                 return Err(std::io::Error::last_os_error());
             }
@@ -39,7 +43,11 @@ const fn row(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
 /// CLONE_NEWTIME … CLONE_NEWNET, all eight.
 const NEW_NAMESPACES: u32 = 0x7e02_0080;
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "system call numbers are small")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "system call numbers are small"
+)]
 fn namespace_filter() -> [libc::sock_filter; 10] {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;

@@ -67,8 +67,14 @@ pub fn ordinary() -> Who {
     if !geteuid().is_root() {
         return Who::from_uid(geteuid().as_raw());
     }
-    let named = std::env::var("FERRUM_TEST_UID").ok().and_then(|uid| uid.parse().ok());
-    Who::from_uid(named.or_else(first_ordinary_account).unwrap_or(UID_WITHOUT_ACCOUNT))
+    let named = std::env::var("FERRUM_TEST_UID")
+        .ok()
+        .and_then(|uid| uid.parse().ok());
+    Who::from_uid(
+        named
+            .or_else(first_ordinary_account)
+            .unwrap_or(UID_WITHOUT_ACCOUNT),
+    )
 }
 
 fn first_ordinary_account() -> Option<u32> {

@@ -28,8 +28,12 @@ pub struct Line {
 
 impl Line {
     fn new(socket: UnixStream, cap: usize) -> Self {
-        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a read timeout");
-        socket.set_write_timeout(Some(Duration::from_secs(2))).expect("a write timeout");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("a read timeout");
+        socket
+            .set_write_timeout(Some(Duration::from_secs(2)))
+            .expect("a write timeout");
         Self {
             socket,
             reader: FrameReader::new(cap),
@@ -45,7 +49,14 @@ impl Line {
     pub fn send_with(&mut self, bytes: &[u8], descriptors: &[RawFd]) -> bool {
         let parts = [IoSlice::new(bytes)];
         let control = [ControlMessage::ScmRights(descriptors)];
-        sendmsg::<()>(self.socket.as_raw_fd(), &parts, &control, MsgFlags::MSG_NOSIGNAL, None).is_ok()
+        sendmsg::<()>(
+            self.socket.as_raw_fd(),
+            &parts,
+            &control,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        )
+        .is_ok()
     }
 
     /// Ends this side's half and the peer's.
@@ -137,8 +148,14 @@ impl Launcher {
     pub fn introduce(&mut self, charter: &Charter) {
         assert!(self.line.send_bytes(&control(&hello_launcher())));
         let greeting = self.line.next::<FromLauncher>();
-        assert!(matches!(greeting, Some(FromLauncher::Hello { .. })), "{greeting:?}");
-        assert!(self.line.send_bytes(&control(&ToLauncher::Charter(Box::new(charter.clone())))));
+        assert!(
+            matches!(greeting, Some(FromLauncher::Hello { .. })),
+            "{greeting:?}"
+        );
+        assert!(
+            self.line
+                .send_bytes(&control(&ToLauncher::Charter(Box::new(charter.clone()))))
+        );
     }
 
     /// Asks for a host; the tool socket where one was started, else the launcher's words.
@@ -271,7 +288,10 @@ pub fn charter(scene: &Scene) -> Charter {
             file: 1 << 30,
             shm: 64 << 20,
         },
-        environment: vec![(word("PATH"), word(crate::run::PATH)), (word("HOME"), path(scene.home()))],
+        environment: vec![
+            (word("PATH"), word(crate::run::PATH)),
+            (word("HOME"), path(scene.home())),
+        ],
         secret_names: Vec::new(),
         places: Places {
             home: path(scene.home()),

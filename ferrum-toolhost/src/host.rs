@@ -248,10 +248,10 @@ impl Start {
         tree.devices(&view.devices, self.seal.charter.limits.shm)?;
         if mode == Mode::Full {
             mounts::own_proc().map_err(|step| Trouble::Denied(DENIED_PROC, step))?;
-            if self.seal.charter.limits.pids > 0 {
-                if let Err(e) = mounts::set_pid_max(self.seal.charter.limits.pids) {
-                    self.missing.push(("process limit", e.to_string()));
-                }
+            if self.seal.charter.limits.pids > 0
+                && let Err(e) = mounts::set_pid_max(self.seal.charter.limits.pids)
+            {
+                self.missing.push(("process limit", e.to_string()));
             }
         } else {
             tree.outer_proc()?;

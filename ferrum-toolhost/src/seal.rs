@@ -59,17 +59,17 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     let linked = work_tree
         .as_deref()
         .and_then(|top| repos::linked(&top.join(".git"), uid));
-    if let Some(top) = &work_tree {
-        if !grant.writable_roots().iter().any(|root| top.starts_with(root)) {
-            let root = grant
-                .writable_roots()
-                .first()
-                .map_or("nothing".into(), |r| r.display().to_string());
-            notices.push(format!(
+    if let Some(top) = &work_tree
+        && !grant.writable_roots().iter().any(|root| top.starts_with(root))
+    {
+        let root = grant
+            .writable_roots()
+            .first()
+            .map_or("nothing".into(), |r| r.display().to_string());
+        notices.push(format!(
                 "{root} is writable; the rest of the repository {} is read-only (`[tools] root = \"repository\"` makes it the root)",
                 top.display()
             ));
-        }
     }
     notices.extend(grant.notices().iter().cloned());
     let project_files = projects.into_iter().map(|p| p.path).collect();

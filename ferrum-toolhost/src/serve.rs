@@ -180,10 +180,6 @@ impl Session {
     ///
     /// # Errors
     /// The failed seal, where less is in force than is required.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the one place where a host becomes a session"
-    )]
     pub fn new(
         start: Start,
         built: Built,

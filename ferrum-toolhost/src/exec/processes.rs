@@ -32,10 +32,10 @@ pub fn sweep_namespace() -> Swept {
         Waited::Running | Waited::Ended(_) => {}
     }
     count(&mut swept, namespace_pids());
-    if let Err(e) = kill(-1, libc::SIGKILL) {
-        if e.raw_os_error() != Some(libc::ESRCH) {
-            swept.error = Some(format!("kill: {e}"));
-        }
+    if let Err(e) = kill(-1, libc::SIGKILL)
+        && e.raw_os_error() != Some(libc::ESRCH)
+    {
+        swept.error = Some(format!("kill: {e}"));
     }
     if !reap_until(Instant::now() + Duration::from_millis(KILL_MS_MAX)) {
         swept.residual = Some(Residual::Unknown);

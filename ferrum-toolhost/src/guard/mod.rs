@@ -433,10 +433,10 @@ fn obeyed_parts(git_dir: &Path) -> Vec<String> {
     if let Part::Directory { entries, .. } = Part::of(&git_dir.join("hooks")) {
         obeyed.extend(entries.keys().map(|name| format!("hooks/{}", name.display())));
     }
-    if let Ok(meta) = fs::symlink_metadata(git_dir.join("hooks")) {
-        if meta.is_symlink() || meta.file_type().is_fifo() {
-            obeyed.push("hooks (a link)".into());
-        }
+    if let Ok(meta) = fs::symlink_metadata(git_dir.join("hooks"))
+        && (meta.is_symlink() || meta.file_type().is_fifo())
+    {
+        obeyed.push("hooks (a link)".into());
     }
     let is_worktree = git_dir.parent().is_some_and(|p| p.ends_with("worktrees"));
     if !is_worktree && git_dir.join("commondir").exists() {

@@ -265,7 +265,6 @@ pub fn outcome(path: &Path, result: io::Result<()>) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -53,7 +53,7 @@ pub struct RolePlan<'a> {
     /// `cgroup.procs` of the leaf that the process joins, if it can. Where joining fails, the
     /// descriptor numbered `cgroup_slot` is closed, so the role sees that there is none.
     pub cgroup_procs: Option<BorrowedFd<'a>>,
-    pub cgroup_slot: usize,
+    pub cgroup_slot: RawFd,
     /// uid and gid to become first.
     pub become_user: Option<(u32, u32)>,
 }
@@ -105,19 +105,17 @@ pub fn spawn_role(plan: &RolePlan<'_>) -> io::Result<Pid> {
                 *slot = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, base);
             }
         }
-        for (number, source) in high.iter().enumerate().take(sources.len()) {
-            let number = number as libc::c_int;
-            let dropped = *source < 0 || (number as usize == plan.cgroup_slot && !joined);
+        for (number, source) in (0..).zip(high.iter().take(sources.len())) {
+            let dropped = *source < 0 || (number == plan.cgroup_slot && !joined);
             if dropped {
                 libc::close(number);
             } else {
                 libc::dup2(*source, number);
             }
         }
-        let first = sources.len() as libc::c_uint;
         libc::syscall(
             libc::SYS_close_range,
-            first,
+            sources.len(),
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         );

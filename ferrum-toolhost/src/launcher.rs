@@ -150,7 +150,8 @@ impl Launcher {
         while let Some(message) = self.reader.next::<ToLauncher>().ok()? {
             self.act(message)?;
         }
-        Some(())
+        // A descriptor belongs to the frame that came with it: none is kept for a later one.
+        (self.passed.is_empty() || self.reader.is_partial()).then_some(())
     }
 
     fn act(&mut self, message: ToLauncher) -> Option<()> {

@@ -1,0 +1,8 @@
+//! The programs as a whole, seen from outside. Each module is one subject.
+
+mod boundary;
+mod cli;
+mod confinement;
+mod ordinary;
+mod tidy;
+mod turn;

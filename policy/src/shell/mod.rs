@@ -116,8 +116,12 @@ fn describe_gap(gap: &parse::Gap, text: &str) -> Deny {
     } else {
         ("unreadable", "cannot be read with certainty from here on")
     };
-    let hint = if text.contains("<<") {
-        "write the text to a file, or put { … ; } around the command with the here-document"
+    let rest = text.get(gap.span.start..).unwrap_or("");
+    let line = rest.lines().next().unwrap_or("");
+    let hint = if line.starts_with("for ") && !line.contains(" in ") {
+        "use for i in \"$@\"; do … done"
+    } else if text.contains("<<") {
+        "put { … ; } around the command with the here-document, or write the text to a file first"
     } else {
         "write it to a script file and run that"
     };

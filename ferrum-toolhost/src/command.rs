@@ -104,13 +104,24 @@ impl Commands {
     /// The second opinion on syntax: the text policy's parser accepts some texts that bash reads
     /// otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
     fn unreadable_to_bash(&mut self, permit: &Permit<CommandText>) -> Option<Refusal> {
-        if self.judge.shell() == policy::ShellMode::Auto && self.judge.grant.tier() == Tier::Medium {
+        if !self.is_checked() {
             return None;
         }
         let (line, complaint) = self.runner.syntax(permit.subject().as_str())?;
         let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {complaint}"), "");
         (refusal.line, refusal.column) = (line, 1);
         Some(refusal)
+    }
+
+    fn is_checked(&self) -> bool {
+        self.judge.shell() == policy::ShellMode::Static || self.judge.grant.tier() != Tier::Medium
+    }
+
+    /// What can be done while nobody waits.
+    pub fn idle(&mut self) {
+        if self.is_checked() {
+            self.runner.prepare_check();
+        }
     }
 
     fn bash(

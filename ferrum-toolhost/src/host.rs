@@ -465,6 +465,7 @@ impl Start {
             memory: limits.memory,
             file: limits.file,
             commands: 0,
+            checker: crate::exec::check::Checker::default(),
         };
         let names = environment
             .keys()

@@ -82,6 +82,9 @@ impl Launcher {
     /// Any fault of the front's ends everything, as its death does.
     fn serve(mut self) {
         while self.step().is_some() {}
+        self.hosts.kill_all();
+        // Tells a front that waits: everything is killed. What is left is tidying up.
+        drop(self.control);
         self.hosts.end_all();
     }
 

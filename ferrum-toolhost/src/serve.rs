@@ -499,9 +499,11 @@ fn finished(result: Result<ToolOutput, ToolError>, timings: Timings) -> Finished
 pub fn worker(mut commands: Commands, outbox: Outbox) -> Sender<Job> {
     let (sender, receiver) = channel::<Job>();
     let work = move || {
+        commands.idle();
         for job in receiver {
             let finished = commands.run(&job, &outbox);
             job.done.answer(job.id, finished);
+            commands.idle();
         }
     };
     if std::thread::Builder::new()

@@ -1,6 +1,7 @@
 //! Running one command: stage, output, end, and what is known about it afterwards.
 
 pub mod cgroup;
+pub mod check;
 pub mod denial;
 pub mod environment;
 pub mod output;

@@ -204,12 +204,16 @@ impl Hosts {
         }
     }
 
-    /// Ends everything and removes what was made on disk.
-    pub fn end_all(&mut self) {
+    /// Kills every host, and with it what runs in its namespace.
+    pub fn kill_all(&mut self) {
         self.read_pids();
         for pid in self.running.iter().flat_map(|h| &h.pids) {
             let _ = kill(*pid, libc::SIGKILL);
         }
+    }
+
+    /// Waits until everything is gone and removes what was made on disk.
+    pub fn end_all(&mut self) {
         let deadline = Instant::now() + Duration::from_millis(END_MS_MAX);
         while Instant::now() < deadline {
             self.kill_adopted();

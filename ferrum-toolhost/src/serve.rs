@@ -215,7 +215,7 @@ impl Session {
             protected: own,
             isolation,
         };
-        let containment = report::containment(&walls);
+        let containment = report::containment(&walls, signal_is_refused());
         let mut notices = built.notices.clone();
         if network != grant.network() {
             notices.push(
@@ -298,6 +298,12 @@ fn is_enough(tier: Tier, isolation: policy::Isolation, require: policy::Require)
         policy::Require::Full => policy::Isolation::Full,
     };
     isolation >= wanted
+}
+
+/// Signal 0 to the launcher, which is this process's parent where there is no pid namespace.
+fn signal_is_refused() -> bool {
+    let parent = nix::unistd::getppid().as_raw();
+    parent > 0 && crate::sys::process::kill(parent, 0).is_err_and(|e| e.raw_os_error() == Some(libc::EPERM))
 }
 
 fn private_places(built: &Built, mounted: bool) -> Vec<PathBuf> {

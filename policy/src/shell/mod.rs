@@ -38,6 +38,7 @@ pub use codes::{CODES, Code};
 use deny::{Check, Deny};
 use hard::Hard;
 use high::High;
+use limits::DEPTH_MAX;
 use medium::Medium;
 use numbers::Integers;
 use place::Place;
@@ -64,7 +65,7 @@ pub fn judge(command: &str, grant: &Grant, ground: &Ground) -> Verdict {
 
 fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     chars::check_control(text)?;
-    let parsed = parse::parse(text)?;
+    let parsed = parse::parse(text, DEPTH_MAX)?;
     let root = parsed.tree.root_node();
     audit::check_carriage_returns(root, text)?;
     let script = lower::lower(root, text);
@@ -97,10 +98,11 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     Ok(())
 }
 
-/// Reads an inner text for the hard rules.
-fn read(text: &str) -> Result<Vec<Node>, Deny> {
+/// Reads a text that stands inside `outer` others, for the hard rules. The deeper it lies, the
+/// flatter it must be: the walks of all of them stand on one stack.
+fn read(text: &str, outer: usize) -> Result<Vec<Node>, Deny> {
     chars::check_control(text)?;
-    let parsed = parse::parse(text)?;
+    let parsed = parse::parse(text, DEPTH_MAX / (outer + 1))?;
     if let Some(gap) = &parsed.gap {
         return Err(describe_gap(gap, text));
     }

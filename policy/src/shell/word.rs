@@ -121,6 +121,13 @@ impl Lower<'_> {
         if inside == "TMPDIR:-/tmp" {
             return Piece::Tmp;
         }
+        // A home directory with a default or a check is still the home directory.
+        let checked = inside
+            .strip_prefix("HOME")
+            .is_some_and(|rest| rest.starts_with([':', '?', '-', '%']));
+        if checked && node.named_child_count() <= 2 && !inside.contains(['$', '`']) {
+            return Piece::Home;
+        }
         if is_length(inside) {
             return Piece::Arithmetic(Arithmetic::default());
         }

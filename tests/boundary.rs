@@ -58,7 +58,7 @@ fn a_polite_front_gets_its_answer() {
         assert!(line.send_bytes(&tool(&call(7, "echo polite"))));
         let mut text = Vec::new();
         let reply = loop {
-            match line.next::<FromHost>().expect("an answer") {
+            match line.receive::<FromHost>().expect("an answer") {
                 FromHost::Chunk { id: 7, bytes } => text.extend(bytes),
                 FromHost::Reply { id: 7, reply } => break reply,
                 FromHost::Progress { .. } => {}
@@ -222,7 +222,7 @@ fn a_host_ends_on_any_false_message() {
         let mut line = ready_host(&mut launcher, &scene);
         line.send_bytes(&bytes);
         assert!(line.is_closed(), "the host lives on after {what}");
-        let said = launcher.line.next::<FromLauncher>();
+        let said = launcher.line.receive::<FromLauncher>();
         assert!(
             matches!(said, Some(FromLauncher::HostExited { host: 1, .. })),
             "{what}: {said:?}"
@@ -257,7 +257,7 @@ fn a_descriptor_that_is_sent_to_a_host_reaches_nobody() {
         &[secret.as_raw_fd()],
     );
     let mut text = Vec::new();
-    while let Some(message) = line.next::<FromHost>() {
+    while let Some(message) = line.receive::<FromHost>() {
         match message {
             FromHost::Chunk { bytes, .. } => text.extend(bytes),
             FromHost::Reply { .. } => break,

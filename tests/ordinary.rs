@@ -125,7 +125,7 @@ const GIT: &[Work] = &[
     git(
         "bisect",
         ".",
-        "for i in 1 2 3 4; do git commit -q --allow-empty -m $i; done; git bisect start -q HEAD HEAD~3 && git bisect run true && git bisect reset -q",
+        "for i in 1 2 3 4; do git commit -q --allow-empty -m $i; done; git bisect start HEAD HEAD~3 && git bisect run true && git bisect reset",
     ),
     git(
         "sparse checkout",
@@ -263,7 +263,7 @@ const PROGRAMS: &[Work] = &[
     with(
         "bash",
         "temporary files",
-        "t=$(mktemp) && echo x > $t && d=$(mktemp -d) && mv $t $d/y && cat $d/y && test -w \"$TMPDIR\"",
+        "t=$(mktemp) && echo x > $t && d=$(mktemp -d) && mv $t $d/y && cat $d/y && test -w \"${TMPDIR:-/tmp}\"",
     ),
     with(
         "bash",
@@ -295,7 +295,7 @@ const PROGRAMS: &[Work] = &[
     with(
         "bash",
         "standard devices",
-        "head -c 9 /dev/urandom > /dev/null && : < /dev/zero && ls -l /dev/fd /dev/stdin && echo x > /dev/stderr",
+        "head -c 9 /dev/urandom > /dev/null && : < /dev/zero && ls -l /dev/fd /dev/stdin && echo x >&2",
     ),
     with(
         "ps",

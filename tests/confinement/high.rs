@@ -75,7 +75,7 @@ fn high_runs_only_the_systems_programs() {
         for script in [
             "./probe-x",
             "cat ./probe-x; ./probe-e won-42",
-            "cp probe-e /tmp/e && /tmp/e won-42",
+            "t=$(mktemp -d); cp probe-e $t/e && $t/e won-42; rm -r $t",
             "find . -name probe-x -exec {} ';'",
             "ls | xargs -I% ./probe-x",
             "/proc/self/cwd/probe-x",

@@ -105,11 +105,13 @@ fn nothing_that_runs_on_its_own_can_be_planted() {
 fn new_repositories_with_programs_are_reported() {
     for who in everyone() {
         let scene = Scene::new(&who);
-        let ran = scene.command(
-            "git init -q fresh && git -C fresh config core.fsmonitor 'touch /tmp/x; false' && \
-             printf 'exit 0' > fresh/.git/hooks/post-commit && chmod +x fresh/.git/hooks/post-commit",
-            &[],
+        let script = "git init -q fresh && git -C fresh config core.fsmonitor 'touch /tmp/x; false' && \
+                      printf 'exit 0' > fresh/.git/hooks/post-commit && chmod +x fresh/.git/hooks/post-commit";
+        scene.write_program(
+            &scene.root().join("probe-act"),
+            &format!("#!/bin/bash\n{script}\n"),
         );
+        let ran = scene.command("./probe-act", &[]);
         ran.expect_success("make a repository");
         assert!(
             ran.json.to_string().contains("fresh"),
@@ -124,11 +126,13 @@ fn new_repositories_with_programs_are_reported() {
 fn harmless_settings_are_merged_and_programs_are_dropped() {
     for who in everyone() {
         let scene = Scene::new(&who);
-        let ran = scene.command(
-            "git config user.name Agent && git remote add second ./x && git config core.fsmonitor ./evil && \
-             git branch -q other && git branch -q --set-upstream-to=main other",
-            &[],
+        let script = "git config user.name Agent && git remote add second ./x && git config core.fsmonitor ./evil && \
+                      git branch -q other && git branch -q --set-upstream-to=main other";
+        scene.write_program(
+            &scene.root().join("probe-act"),
+            &format!("#!/bin/bash\n{script}\n"),
         );
+        let ran = scene.command("./probe-act", &[]);
         ran.expect_success("change settings");
         let config = std::fs::read_to_string(scene.root().join(".git/config")).expect("the settings");
         for wanted in ["name = Agent", "[remote \"second\"]", "[branch \"other\"]"] {

@@ -29,8 +29,7 @@ impl Scene {
         let dir = place::scratch();
         let base = dir.path().canonicalize().expect("the scene's directory");
         std::os::unix::fs::chown(&base, Some(who.uid), Some(who.gid)).expect("the scene belongs to its user");
-        let copy = "cp -a \"$1/.\" . && sed -i \"s|$1|$PWD|g\" home/work/tree/.git home/work/tree/sub/.git \
-                    home/work/repo/.git/config home/work/repo/.git/worktrees/tree/gitdir home/work/repo/.gitmodules";
+        let copy = "cp -a \"$1/.\" . && grep -rIlF --exclude-dir=objects \"$1\" home/work | xargs -d '\\n' sed -i \"s|$1|$PWD|g\"";
         let built = Run::new(who, "/bin/bash", &base)
             .args(["-c", copy, "copy", &template.1])
             .output();

@@ -40,7 +40,7 @@ echo 'first' > README.md
 ln -s README.md link.md
 git add .
 git commit -qm first
-git submodule --quiet add "$HOME/work/library" sub 2> /dev/null
+git submodule --quiet add ../library sub 2> /dev/null
 git commit -qm submodule
 git init -q vendor/nested
 (cd vendor/nested && echo nested > n.txt && git add . && git commit -qm nested)

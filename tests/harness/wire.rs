@@ -65,7 +65,7 @@ impl Line {
     }
 
     /// The next message; `None` when the peer is gone or silent for [`PATIENCE`].
-    pub fn next<T: bincode::Decode<()>>(&mut self) -> Option<T> {
+    pub fn receive<T: bincode::Decode<()>>(&mut self) -> Option<T> {
         let started = Instant::now();
         let mut buffer = [0; 65_536];
         loop {
@@ -147,7 +147,7 @@ impl Launcher {
     /// When the launcher does not greet back.
     pub fn introduce(&mut self, charter: &Charter) {
         assert!(self.line.send_bytes(&control(&hello_launcher())));
-        let greeting = self.line.next::<FromLauncher>();
+        let greeting = self.line.receive::<FromLauncher>();
         assert!(
             matches!(greeting, Some(FromLauncher::Hello { .. })),
             "{greeting:?}"
@@ -170,7 +170,7 @@ impl Launcher {
             return Err("the launcher takes nothing".into());
         }
         drop(theirs);
-        match self.line.next::<FromLauncher>() {
+        match self.line.receive::<FromLauncher>() {
             Some(FromLauncher::HostStarted { .. }) => Ok(Line::new(mine, FROM_HOST_FRAME_BYTES_MAX)),
             other => Err(format!("{other:?}")),
         }
@@ -205,7 +205,7 @@ pub fn ready_host(launcher: &mut Launcher, scene: &Scene) -> Line {
     let mut line = launcher.open_host(1, scene, Wish::default()).expect("a host");
     assert!(line.send_bytes(&tool(&hello_host())));
     loop {
-        match line.next::<FromHost>() {
+        match line.receive::<FromHost>() {
             Some(FromHost::Ready(_)) => return line,
             Some(FromHost::Hello { .. } | FromHost::Granted(_)) => {}
             other => panic!("the host does not come up: {other:?}"),

@@ -20,6 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn turn(base: &str, prompt: &str) -> Result<String, Box<dyn std::error::Error>> {
+    // The workspace's one copy of the client is built without a provider of its own.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
     let mut messages = vec![json!({ "role": "user", "content": prompt })];
     loop {

@@ -21,8 +21,8 @@ fn main() {
     println!("{:<34}{:>12}{:>12}", "", "ferrum", "floor");
     version(&scene);
     start_and_hello(&scene);
-    let shell = |_| ("bash", json!({ "command": "true" }));
-    let read = |_| ("read", json!({ "path": "README.md" }));
+    let shell = |round: usize| ("bash", json!({ "command": format!("true {round}") }));
+    let read = |round: usize| ("read", json!({ "path": "README.md", "limit": round + 1 }));
     let edit = |round: usize| {
         let (old, new) = if round.is_multiple_of(2) {
             ("first", "again")

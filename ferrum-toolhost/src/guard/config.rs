@@ -445,13 +445,7 @@ const PLAIN: &[(&str, &[&str])] = &[
 const NAMED: &[(&str, &[&str])] = &[
     (
         "branch",
-        &[
-            "remote",
-            "merge",
-            "rebase",
-            "pushremote",
-            "description",
-        ],
+        &["remote", "merge", "rebase", "pushremote", "description"],
     ),
     (
         "remote",

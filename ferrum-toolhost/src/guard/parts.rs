@@ -356,7 +356,11 @@ mod tests {
         };
         fs::create_dir_all(dir.path().join("hooks/closed/deeper")).unwrap();
         fs::write(dir.path().join("hooks/mine"), "evil").unwrap();
-        fs::write(dir.path().join("config"), "[core]\n\tfsmonitor = e\n").unwrap();
+        fs::write(
+            dir.path().join("config"),
+            "[core]\n\tbare = false\n\tfsmonitor = e\n",
+        )
+        .unwrap();
         fs::write(dir.path().join("commondir"), "/evil").unwrap();
         for (name, bits) in [
             ("hooks/closed", 0),

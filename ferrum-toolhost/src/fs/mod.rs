@@ -3,12 +3,14 @@
 //! Nothing here decides whether an act is allowed; nothing here compares paths as text.
 
 pub mod atomic;
+pub mod beneath;
 pub mod budget;
 pub mod gaps;
 pub mod ignored;
 pub mod list;
 pub mod name;
 pub mod place;
+pub mod removal;
 pub mod resolve;
 pub mod text;
 pub mod walk;

@@ -4,6 +4,7 @@ use crate::admit::{self, Judge, Permit};
 use crate::exec::denial;
 use crate::exec::run::{Cancel, Ran, Runner};
 use crate::from_wire::{CommandText, Until, Wait};
+use crate::fs::name::shown_line;
 use crate::guard::{Findings, Guard};
 use crate::seal::to_wire;
 use crate::serve::{Finished, Job, Outbox, micros, worker};
@@ -236,8 +237,9 @@ impl Commands {
         let ran = &round.ran;
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
+            // Values hold names that programs chose: none may begin a line of its own.
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name}: {value}");
+            let _ = writeln!(text, "{name}: {}", shown_line(value));
         };
         line("outcome", end_name(report.end));
         line(

@@ -59,7 +59,7 @@ pub fn fill(decision: &Decision, home: &Path) -> io::Result<()> {
             fs::create_dir_all(parent)?;
         }
         if fs::symlink_metadata(&path).is_ok() {
-            crate::guard::parts::remove(&path)?;
+            crate::fs::removal::remove(&path)?;
         }
         let mut file = fs::OpenOptions::new()
             .write(true)

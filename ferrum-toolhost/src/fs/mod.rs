@@ -9,6 +9,7 @@ pub mod ignored;
 pub mod list;
 pub mod name;
 pub mod place;
+pub mod removal;
 pub mod resolve;
 pub mod text;
 pub mod walk;

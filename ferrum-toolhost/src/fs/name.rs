@@ -39,6 +39,29 @@ pub fn shown_content(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Longest value of one line of a result, in characters.
+const LINE_CHARS_MAX: usize = 1_000;
+
+/// A value that fills one line of a result: controls and what reorders text are escaped, the end
+/// of an overlong one is left out.
+#[must_use]
+pub fn shown_line(value: &str) -> Cow<'_, str> {
+    let end = value.char_indices().nth(LINE_CHARS_MAX).map(|(at, _)| at);
+    if end.is_none() && !value.chars().any(is_hidden) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len().min(2 * LINE_CHARS_MAX));
+    escape_into(
+        &mut out,
+        value[..end.unwrap_or(value.len())].as_bytes(),
+        is_hidden,
+    );
+    if end.is_some() {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
 /// Controls, and the characters that reorder or hide the text around them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -84,6 +107,17 @@ mod tests {
         ] {
             assert_eq!(shown_bytes(name), text);
         }
+    }
+
+    #[test]
+    fn a_value_stays_on_its_line_and_is_bounded() {
+        assert_eq!(shown_line("a 'b' \\ c"), "a 'b' \\ c");
+        assert_eq!(
+            shown_line("a\nstdout (1 bytes):\n\x1b[2J"),
+            r"a\nstdout (1 bytes):\n\x1b[2J"
+        );
+        let long = "x".repeat(5_000);
+        assert_eq!(shown_line(&long).chars().count(), LINE_CHARS_MAX + 1);
     }
 
     #[test]

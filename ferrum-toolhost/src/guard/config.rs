@@ -96,6 +96,15 @@ impl Config {
         names
     }
 
+    /// Keys that are not harmless, with all their values.
+    fn obeyed(&self) -> BTreeMap<Key, Vec<&str>> {
+        let mut map: BTreeMap<Key, Vec<&str>> = BTreeMap::new();
+        for entry in self.entries.iter().filter(|e| !is_harmless(e)) {
+            map.entry(key(entry)).or_default().push(&entry.value);
+        }
+        map
+    }
+
     fn values(&self) -> BTreeMap<Key, Vec<&str>> {
         let mut map: BTreeMap<Key, Vec<&str>> = BTreeMap::new();
         for entry in &self.entries {
@@ -125,7 +134,7 @@ pub fn merge(old: &str, new: &str) -> Merged {
         return unchanged(Vec::new());
     }
     let (before, after) = (Config::parse(old), Config::parse(new));
-    if after.odd.is_some() && before.odd != after.odd {
+    if after.odd.is_some() {
         return unchanged(vec!["the whole change (a line that cannot be read)".into()]);
     }
     let (had, has) = (before.values(), after.values());
@@ -169,6 +178,10 @@ pub fn merge(old: &str, new: &str) -> Merged {
             text.push('\n');
         }
         text.push_str(&rendered(entry));
+    }
+    // Whatever the cutting did to the text: what git would obey must be what it was.
+    if Config::parse(&text).obeyed() != before.obeyed() {
+        return unchanged(vec!["the whole change".into()]);
     }
     Merged {
         text,
@@ -217,18 +230,36 @@ fn shown((section, subsection, name): &Key) -> String {
     }
 }
 
-/// One line with its continuations; moves `at` past its end.
+/// One line with its continuations; moves `at` past its end. As in git, only a value goes on after
+/// a backslash: in a comment or a header it is a character like others.
 fn logical_line<'a>(text: &'a str, at: &mut usize) -> &'a str {
+    let bytes = text.as_bytes();
     let start = *at;
-    loop {
-        let end = text[*at..].find('\n').map_or(text.len(), |n| *at + n);
-        *at = (end + 1).min(text.len());
-        let line = text[start..end].strip_suffix('\r').unwrap_or(&text[start..end]);
-        let backslashes = line.bytes().rev().take_while(|b| *b == b'\\').count();
-        if backslashes % 2 == 0 || end == text.len() {
-            return &text[start..end];
+    let (mut header, mut quoted, mut value, mut comment) = (false, false, false, false);
+    while let Some(byte) = bytes.get(*at) {
+        *at += 1;
+        match byte {
+            b'\n' => return &text[start..*at - 1],
+            _ if comment => {}
+            b'\\' if value => {
+                let rest = &bytes[*at..];
+                *at += match rest {
+                    [b'\r', b'\n', ..] => 2,
+                    [] => 0,
+                    _ => 1,
+                };
+            }
+            b'\\' if header && quoted && bytes.get(*at).is_some_and(|b| *b != b'\n') => *at += 1,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'#' | b';' => comment = !header,
+            b'[' if !value => header = true,
+            b']' if header => header = false,
+            b'=' if !header => value = true,
+            _ => {}
         }
     }
+    &text[start..]
 }
 
 /// `section]…` or `section "sub"]…` → names and what follows the bracket.
@@ -287,10 +318,7 @@ fn assignment(line: &str) -> Option<(String, String)> {
             }
             '\\' => match chars.next()? {
                 '\n' => continue,
-                '\r' => {
-                    chars.next();
-                    continue;
-                }
+                '\r' if chars.next() == Some('\n') => continue,
                 'n' => value.push('\n'),
                 't' => value.push('\t'),
                 'b' => value.push('\u{8}'),
@@ -417,14 +445,7 @@ const PLAIN: &[(&str, &[&str])] = &[
 const NAMED: &[(&str, &[&str])] = &[
     (
         "branch",
-        &[
-            "remote",
-            "merge",
-            "rebase",
-            "pushremote",
-            "description",
-            "mergeoptions",
-        ],
+        &["remote", "merge", "rebase", "pushremote", "description"],
     ),
     (
         "remote",
@@ -478,6 +499,7 @@ fn is_plain_value(value: &str) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -499,6 +521,50 @@ mod tests {
             "{BASE}[user]\n\tname = A B\n[branch \"x\"]\n\tremote = origin\n\tmerge = refs/heads/x\n"
         );
         check(&new, &new, &[]);
+    }
+
+    #[test]
+    fn a_backslash_in_a_comment_does_not_hide_the_next_line() {
+        for comment in ["# x \\", "; x \\", "name = A # x \\", "[color] # x \\"] {
+            let new = format!("{BASE}[user]\n{comment}\n[core]\n\tfsmonitor = ./x\n");
+            assert_eq!(merge(BASE, &new).dropped, ["core.fsmonitor"], "{comment}");
+            let text = merge(BASE, &new).text;
+            assert!(!text.contains("fsmonitor"), "{text}");
+        }
+    }
+
+    #[test]
+    fn this_reader_and_git_read_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("config");
+        for text in [
+            "[a]\nb = c \\\n d\n",
+            "[a] # \\\n[d]\ne = f\n",
+            "[a]\nb = \"x # y\" ; \\\nc = d\n",
+            "[a \"b\\\\\"]\nc = d\n[e \"#\"]\nf = g\n",
+            "[A \"B=[\"]\nC = d\n",
+            "[a.B]\nc\nd =\ne = \\t\\n\\b\\\\\\\"\n",
+            "[a]b=c\n[d]e=\"f\\\n g\"h\n",
+            "[a]\r\nb = c\\\r\nd\r\n",
+            "; \\\n[a]\nb = [c] = d\n",
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let git = std::process::Command::new("git")
+                .args(["config", "--list", "--null", "--file"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            let git = String::from_utf8(git.stdout).unwrap();
+            let config = Config::parse(text);
+            assert_eq!(config.odd, None, "{text}");
+            let ours: String = config
+                .entries
+                .iter()
+                .map(|e| format!("{}\n{}\0", shown(&key(e)), e.value))
+                .collect();
+            // A key without `=` has no value in git's list.
+            assert_eq!(ours.replace("a.b.c\ntrue", "a.b.c"), git, "{text}");
+        }
     }
 
     #[test]

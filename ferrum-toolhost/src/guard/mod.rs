@@ -13,20 +13,26 @@ mod watch;
 
 use crate::confine::mounts::{Step, bind_here, cover};
 use crate::fs::atomic;
+use crate::fs::name::shown;
+use crate::fs::removal::{open_to_owner, remove};
 use crate::sys::mount::mount_id;
 use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
 use repos::{EntryKind, Found, Repository};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use watch::Watch;
 
 /// States of an interrupted git operation: the next `git rebase --continue` outside obeys them.
 const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
+/// What of an interrupted rebase names programs to run.
+const TODO: &str = "rebase-merge/git-rebase-todo";
+/// Lines that one look tells at most; a command may plant any number of repositories.
+const FINDINGS_MAX: usize = 20;
 
 /// A git directory with its covers.
 struct Guarded {
@@ -38,7 +44,7 @@ struct Guarded {
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     covers: Vec<(PathBuf, u64)>,
     redirect: Option<Redirect>,
-    leftovers: BTreeSet<&'static str>,
+    leftovers: BTreeMap<&'static str, Part>,
 }
 
 /// `config` redirected to a private copy.
@@ -138,6 +144,12 @@ impl Guard {
     /// After a call: merges, puts back, and tells what it found.
     pub fn after(&mut self) -> Findings {
         let mut findings = Findings::new();
+        for one in &self.guarded {
+            open_way(&one.repository.git_dir, &self.writable);
+        }
+        for root in &self.writable {
+            open_way(root, &self.writable);
+        }
         for index in 0..self.guarded.len() {
             let moved = self.guarded[index].moved_back(&self.writable);
             findings.extend(moved);
@@ -149,29 +161,39 @@ impl Guard {
             }
         }
         self.new_ones(&mut findings);
+        let more = findings.len().saturating_sub(FINDINGS_MAX);
+        if more > 0 {
+            findings.truncate(FINDINGS_MAX);
+            findings.push(format!("and {more} more"));
+        }
         findings
     }
 
     fn new_ones(&mut self, findings: &mut Findings) {
-        let found = self.watch.look();
+        let mut found = self.watch.look();
+        for one in &self.guarded {
+            found
+                .repositories
+                .extend(repos::modules_of(&one.repository.git_dir));
+        }
         for repository in found.repositories {
-            if self
-                .guarded
-                .iter()
-                .any(|g| g.repository.entry == repository.entry)
-            {
+            let is_guarded = |g: &Guarded| g.repository.entry == repository.entry;
+            if self.guarded.iter().any(is_guarded) {
                 continue;
             }
             if let Some(copies) = &self.copies {
                 heal_copied_config(&repository.git_dir, copies);
             }
-            let obeyed = obeyed_parts(&repository.git_dir);
+            let mut obeyed = obeyed_parts(&repository.git_dir);
+            if self.leads_out(&repository) {
+                obeyed.push("a git directory outside the writable roots".into());
+            }
             if obeyed.is_empty() || !self.known.insert(repository.entry.clone()) {
                 continue;
             }
             findings.push(format!(
                 "new repository {}: git would obey {}",
-                repository.entry.display(),
+                shown(&repository.entry),
                 obeyed.join(", ")
             ));
         }
@@ -179,10 +201,29 @@ impl Guard {
             if !self.folders.iter().any(|f| f.path == **folder) && folder.join("config.toml").exists() {
                 findings.push(format!(
                     "new project policy {}",
-                    folder.join("config.toml").display()
+                    shown(&folder.join("config.toml"))
                 ));
             }
         }
+    }
+
+    /// A gitfile or link to a place that may hold something else for whoever comes from outside.
+    fn leads_out(&self, repository: &Repository) -> bool {
+        let target = match repository.kind {
+            EntryKind::Directory | EntryKind::Bare => return false,
+            EntryKind::File if repository.git_dir == repository.entry => {
+                // Without a target that is there: git refuses a file that names none at all.
+                return repos::read_small(&repository.entry).is_some_and(|text| text.starts_with("gitdir:"));
+            }
+            EntryKind::Symlink if repository.git_dir == repository.entry => return true,
+            EntryKind::File | EntryKind::Symlink => &repository.git_dir,
+        };
+        let in_root = self.writable.iter().any(|root| target.starts_with(root));
+        let in_guarded = self
+            .guarded
+            .iter()
+            .any(|g| target.starts_with(&g.repository.git_dir));
+        !in_root && !in_guarded
     }
 }
 
@@ -190,7 +231,7 @@ impl Guarded {
     fn new(repository: Repository) -> Self {
         let entry = match repository.kind {
             EntryKind::File | EntryKind::Symlink => Part::of(&repository.entry),
-            EntryKind::Directory | EntryKind::Bare => Part::Other,
+            EntryKind::Directory | EntryKind::Bare => Part::Absent,
         };
         let inode = fs::symlink_metadata(&repository.entry)
             .ok()
@@ -305,6 +346,18 @@ impl Guarded {
     }
 
     fn after(&mut self, findings: &mut Findings) {
+        let entry = &self.repository.entry;
+        let stands_in = |meta: fs::Metadata| !meta.is_dir();
+        if self.repository.kind == EntryKind::Directory && fs::symlink_metadata(entry).is_ok_and(stands_in) {
+            // The directory is gone, and a link or file leads git to another one.
+            findings.push(match remove(entry) {
+                Ok(()) => format!(
+                    "removed {}, which took the place of a git directory",
+                    shown(entry)
+                ),
+                Err(e) => format!("could not remove {}: {e}", shown(entry)),
+            });
+        }
         if !self.repository.git_dir.exists() {
             return;
         }
@@ -314,8 +367,10 @@ impl Guarded {
                     findings.push(outcome(path, part.restore(path)));
                 }
             }
-            if let Some(redirect) = &mut self.redirect {
-                redirect.merge(&self.repository.git_dir.join("config"), findings);
+            match &mut self.redirect {
+                Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
+                // Not there when the covers were made, or not ours to write.
+                None => findings.extend(self.parts.put_back_config()),
             }
         } else {
             if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink)
@@ -328,11 +383,13 @@ impl Guarded {
             }
             findings.extend(self.parts.put_back());
         }
-        for name in leftovers(&self.repository.git_dir).difference(&self.leftovers) {
-            findings.push(format!(
-                "an unfinished git operation was left in {}: {name}",
-                self.repository.git_dir.display()
-            ));
+        for (name, part) in leftovers(&self.repository.git_dir) {
+            if self.leftovers.get(name) != Some(&part) {
+                findings.push(format!(
+                    "an unfinished git operation was left in {}: {name}",
+                    shown(&self.repository.git_dir)
+                ));
+            }
         }
     }
 
@@ -379,15 +436,11 @@ impl Redirect {
         if merged.text != self.text {
             match self.write(&merged.text) {
                 Ok(()) => self.text.clone_from(&merged.text),
-                Err(e) => findings.push(format!("could not write {}: {e}", path.display())),
+                Err(e) => findings.push(format!("could not write {}: {e}", shown(path))),
             }
         }
         if !merged.dropped.is_empty() {
-            findings.push(format!(
-                "{}: kept out {}",
-                path.display(),
-                merged.dropped.join(", ")
-            ));
+            findings.push(format!("{}: kept out {}", shown(path), merged.dropped.join(", ")));
         }
         if new.as_deref() != Some(&self.text) {
             let part = Part::File {
@@ -395,7 +448,7 @@ impl Redirect {
                 mode: 0o644,
             };
             if let Err(e) = part.restore(&self.copy) {
-                findings.push(format!("could not reset the copy of {}: {e}", path.display()));
+                findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
             }
         }
     }
@@ -420,26 +473,65 @@ fn is_empty_directory(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-fn leftovers(git_dir: &Path) -> BTreeSet<&'static str> {
-    LEFTOVERS
+/// What is there of an interrupted operation; of its programs also the text.
+fn leftovers(git_dir: &Path) -> BTreeMap<&'static str, Part> {
+    let mut left: BTreeMap<_, _> = LEFTOVERS
         .into_iter()
         .filter(|name| git_dir.join(name).exists())
-        .collect()
+        .map(|name| (name, Part::Absent))
+        .collect();
+    if left.contains_key("rebase-merge") {
+        left.insert(TODO, Part::of(&git_dir.join(TODO)));
+    }
+    left
 }
+
+/// A command may have closed a directory on the way to something protected, so that a look would
+/// find nothing: its owner's rights to look are given back.
+fn open_way(path: &Path, roots: &[PathBuf]) {
+    let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
+        return;
+    };
+    let mut way: Vec<&Path> = path.ancestors().take_while(|p| p.starts_with(root)).collect();
+    way.reverse();
+    for directory in way {
+        let Ok(meta) = fs::symlink_metadata(directory) else {
+            return;
+        };
+        if meta.is_dir() && meta.mode() & 0o500 != 0o500 {
+            // Where that fails the look goes on as far as it can.
+            let _ = open_to_owner(directory);
+        }
+    }
+}
+
+/// Names of obeyed parts that are told of one repository.
+const OBEYED_MAX: usize = 8;
 
 /// What of a git directory git would run or follow, in words.
 fn obeyed_parts(git_dir: &Path) -> Vec<String> {
     let mut obeyed = Vec::new();
-    if let Part::Directory { entries, .. } = Part::of(&git_dir.join("hooks")) {
-        obeyed.extend(entries.keys().map(|name| format!("hooks/{}", name.display())));
-    }
-    if let Ok(meta) = fs::symlink_metadata(git_dir.join("hooks")) {
-        if meta.is_symlink() || meta.file_type().is_fifo() {
-            obeyed.push("hooks (a link)".into());
+    match fs::symlink_metadata(git_dir.join("hooks")) {
+        Ok(meta) if meta.is_dir() => {
+            let hooks = fs::read_dir(git_dir.join("hooks"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            obeyed.extend(
+                hooks
+                    .map(|e| e.file_name())
+                    .filter(|name| !name.as_bytes().ends_with(b".sample"))
+                    .take(OBEYED_MAX)
+                    .map(|name| format!("hooks/{}", shown(Path::new(&name)))),
+            );
         }
+        Ok(meta) if meta.is_symlink() => obeyed.push("hooks (a link)".into()),
+        _ => {}
     }
-    let is_worktree = git_dir.parent().is_some_and(|p| p.ends_with("worktrees"));
-    if !is_worktree && git_dir.join("commondir").exists() {
+    // A worktree's own directory has one, which leads to the repository that holds it.
+    let usual = git_dir.parent().is_some_and(|p| p.ends_with("worktrees"))
+        && repos::read_small(&git_dir.join("commondir")).is_some_and(|text| text.trim() == "../..");
+    if !usual && fs::symlink_metadata(git_dir.join("commondir")).is_ok() {
         obeyed.push("commondir".into());
     }
     for name in ["config", "config.worktree"] {
@@ -454,7 +546,7 @@ fn obeyed_parts(git_dir: &Path) -> Vec<String> {
             None => {}
         }
     }
-    obeyed.truncate(8);
+    obeyed.truncate(OBEYED_MAX);
     obeyed
 }
 

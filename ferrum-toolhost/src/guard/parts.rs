@@ -4,6 +4,8 @@
 //! Sample hooks are inert (git never runs a name that ends in `.sample`) and are left out.
 
 use super::config;
+use crate::fs::name::shown;
+use crate::fs::removal::{in_open_parent, remove};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -11,8 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Bytes of one protected file that are kept for putting it back.
+/// Bytes of one protected file, and of one whole picture, that are kept for putting them back.
 const FILE_BYTES_MAX: u64 = 4 << 20;
+const PICTURE_BYTES_MAX: u64 = 16 << 20;
+/// Entries of one picture: far above any hooks directory.
+const ENTRIES_MAX: usize = 10_000;
 /// Depth of a protected directory, such as `hooks` or `.ferrum/skills`.
 const DEPTH_MAX: usize = 8;
 
@@ -29,41 +34,67 @@ pub enum Part {
         mode: u32,
     },
     Symlink(PathBuf),
-    /// A FIFO, socket or device, or something too large to keep.
-    Other,
+    /// A FIFO, socket or device, or something too large to keep: only that it is still the same
+    /// can be told, by inode and time of change.
+    Other {
+        inode: u64,
+        changed: (i64, i64),
+    },
+}
+
+/// Bytes and entries that one picture may still take.
+struct Room {
+    bytes: u64,
+    entries: usize,
 }
 
 impl Part {
     /// The object at `path` as it is now, without following links.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        Self::read(path, 0)
+        let mut room = Room {
+            bytes: PICTURE_BYTES_MAX,
+            entries: ENTRIES_MAX,
+        };
+        Self::read(path, 0, &mut room)
     }
 
-    fn read(path: &Path, depth: usize) -> Self {
+    fn read(path: &Path, depth: usize, room: &mut Room) -> Self {
         let Ok(meta) = fs::symlink_metadata(path) else {
             return Self::Absent;
         };
+        let other = Self::Other {
+            inode: meta.ino(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        };
         let kind = meta.file_type();
         if kind.is_symlink() {
-            return fs::read_link(path).map_or(Self::Other, Self::Symlink);
+            return fs::read_link(path).map_or(other, Self::Symlink);
         }
         if kind.is_file() {
-            return read_file(path).map_or(Self::Other, |bytes| Self::File {
+            if meta.len() > FILE_BYTES_MAX.min(room.bytes) {
+                return other;
+            }
+            room.bytes -= meta.len();
+            return read_file(path).map_or(other, |bytes| Self::File {
                 bytes,
                 mode: meta.mode() & 0o7777,
             });
         }
         if !kind.is_dir() || depth >= DEPTH_MAX {
-            return Self::Other;
+            return other;
         }
-        let entries = fs::read_dir(path)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|e| !e.file_name().as_bytes().ends_with(b".sample"))
-            .map(|e| (e.file_name(), Self::read(&e.path(), depth + 1)))
-            .collect();
+        let mut entries = BTreeMap::new();
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            if entry.file_name().as_bytes().ends_with(b".sample") {
+                continue;
+            }
+            if room.entries == 0 {
+                return other;
+            }
+            room.entries -= 1;
+            entries.insert(entry.file_name(), Self::read(&entry.path(), depth + 1, room));
+        }
         Self::Directory {
             entries,
             mode: meta.mode() & 0o7777,
@@ -73,55 +104,68 @@ impl Part {
     /// Brings `path` into this state.
     ///
     /// # Errors
-    /// The first system error; the rest is still tried where it is independent.
+    /// The first system error; what could not be kept cannot be put back.
     pub fn restore(&self, path: &Path) -> io::Result<()> {
         match self {
             Self::Absent => remove(path),
-            // What could not be kept cannot be put back; the caller reports it.
-            Self::Other => Ok(()),
+            Self::Other { .. } => Err(io::Error::other(
+                "it was too large or no plain file, so no copy was kept",
+            )),
             Self::Symlink(target) => {
                 remove(path)?;
-                symlink(target, path)
+                in_open_parent(path, || symlink(target, path))
             }
-            Self::File { bytes, mode } => {
-                if fs::symlink_metadata(path).is_ok_and(|m| !m.is_file() || m.nlink() > 1) {
-                    remove(path)?;
-                }
-                let mut file = fs::OpenOptions::new()
-                    .write(true)
-                    .create(true)
-                    .truncate(true)
-                    .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-                    .open(path)?;
-                file.set_permissions(fs::Permissions::from_mode(*mode))?;
-                file.write_all(bytes)?;
-                file.sync_data()
-            }
-            Self::Directory { entries, mode } => {
-                if fs::symlink_metadata(path).is_ok_and(|m| !m.is_dir()) {
-                    remove(path)?;
-                }
-                if !path.exists() {
-                    fs::create_dir(path)?;
-                }
-                fs::set_permissions(path, fs::Permissions::from_mode(*mode))?;
-                for entry in fs::read_dir(path)?.flatten() {
-                    let name = entry.file_name();
-                    if !entries.contains_key(&name) && !name.as_bytes().ends_with(b".sample") {
-                        remove(&entry.path())?;
-                    }
-                }
-                entries.iter().try_for_each(|(name, part)| {
-                    let child = path.join(name);
-                    if Self::of(&child) == *part {
-                        Ok(())
-                    } else {
-                        part.restore(&child)
-                    }
-                })
-            }
+            Self::File { bytes, mode } => restore_file(path, bytes, *mode),
+            Self::Directory { entries, mode } => restore_directory(path, entries, *mode),
         }
     }
+}
+
+/// In place where that is possible: other programs may hold the file open.
+fn restore_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let open = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+    };
+    let is_ours = fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 1);
+    let mut file = match is_ours.then(open) {
+        Some(Ok(file)) => file,
+        _ => {
+            remove(path)?;
+            in_open_parent(path, open)?
+        }
+    };
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.write_all(bytes)?;
+    file.sync_data()
+}
+
+fn restore_directory(path: &Path, entries: &BTreeMap<std::ffi::OsString, Part>, mode: u32) -> io::Result<()> {
+    if !fs::symlink_metadata(path).is_ok_and(|m| m.is_dir()) {
+        remove(path)?;
+        in_open_parent(path, || fs::create_dir(path))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    let mut trouble = Ok(());
+    for entry in fs::read_dir(path)?.flatten() {
+        let name = entry.file_name();
+        if !entries.contains_key(&name) && !name.as_bytes().ends_with(b".sample") {
+            trouble = trouble.and(remove(&entry.path()));
+        }
+    }
+    for (name, part) in entries {
+        let child = path.join(name);
+        if Part::of(&child) != *part {
+            trouble = trouble.and(part.restore(&child));
+        }
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    trouble
 }
 
 fn read_file(path: &Path) -> Option<Vec<u8>> {
@@ -137,23 +181,6 @@ fn read_file(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// Removes whatever is at `path`, however it is; nothing there is success.
-///
-/// # Errors
-/// The system's.
-pub fn remove(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(e),
-        Ok(meta) if meta.is_dir() => {
-            // A directory that its maker closed to us is still ours to open.
-            let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-            fs::remove_dir_all(path)
-        }
-        Ok(_) => fs::remove_file(path),
-    }
 }
 
 /// Names in a git directory that make git run or read something from elsewhere.
@@ -209,32 +236,43 @@ impl GitParts {
             }
             done.push(outcome(path, part.restore(path)));
         }
+        done.extend(self.put_back_config());
+        done
+    }
+
+    /// The config file alone, key by key; one that was not there counts as empty.
+    #[must_use]
+    pub fn put_back_config(&mut self) -> Option<String> {
         let path = self.git_dir.join("config");
         let now = Part::of(&path);
         if now == self.config {
-            return done;
+            return None;
         }
-        match (text(&self.config), text(&now)) {
-            (Some(old), Some(new)) => {
-                let merged = config::merge(&old, &new);
-                if let Part::File { mode, .. } = &self.config {
-                    self.config = Part::File {
-                        bytes: merged.text.into_bytes(),
-                        mode: *mode,
-                    };
-                }
-                if !merged.dropped.is_empty() {
-                    let result = self.config.restore(&path);
-                    done.push(format!(
-                        "{} ({})",
-                        outcome(&path, result),
-                        merged.dropped.join(", ")
-                    ));
-                }
-            }
-            _ => done.push(outcome(&path, self.config.restore(&path))),
+        let old = match &self.config {
+            Part::Absent => Some(String::new()),
+            part => text(part),
+        };
+        let (Some(old), Some(new)) = (old, text(&now)) else {
+            return Some(outcome(&path, self.config.restore(&path)));
+        };
+        let merged = config::merge(&old, &new);
+        let mode = match &self.config {
+            Part::File { mode, .. } => *mode,
+            _ => 0o644,
+        };
+        self.config = Part::File {
+            bytes: merged.text.into_bytes(),
+            mode,
+        };
+        if merged.dropped.is_empty() {
+            return None;
         }
-        done
+        let result = self.config.restore(&path);
+        Some(format!(
+            "{} ({})",
+            outcome(&path, result),
+            merged.dropped.join(", ")
+        ))
     }
 }
 
@@ -243,7 +281,7 @@ fn same_in_effect(now: &Part, before: &Part) -> bool {
     let is_empty = |p: &Part| match p {
         Part::Absent => true,
         Part::Directory { entries, .. } => entries.is_empty(),
-        Part::File { .. } | Part::Symlink(_) | Part::Other => false,
+        Part::File { .. } | Part::Symlink(_) | Part::Other { .. } => false,
     };
     now == before || is_empty(now) && is_empty(before)
 }
@@ -251,7 +289,7 @@ fn same_in_effect(now: &Part, before: &Part) -> bool {
 fn text(part: &Part) -> Option<String> {
     match part {
         Part::File { bytes, .. } => String::from_utf8(bytes.clone()).ok(),
-        Part::Absent | Part::Directory { .. } | Part::Symlink(_) | Part::Other => None,
+        Part::Absent | Part::Directory { .. } | Part::Symlink(_) | Part::Other { .. } => None,
     }
 }
 
@@ -259,8 +297,8 @@ fn text(part: &Part) -> Option<String> {
 #[must_use]
 pub fn outcome(path: &Path, result: io::Result<()>) -> String {
     match result {
-        Ok(()) => format!("put back {}", path.display()),
-        Err(e) => format!("could not put back {}: {e}", path.display()),
+        Ok(()) => format!("put back {}", shown(path)),
+        Err(e) => format!("could not put back {}: {e}", shown(path)),
     }
 }
 
@@ -306,5 +344,70 @@ mod tests {
         symlink("/evil", dir.path().join("hooks")).unwrap();
         assert_eq!(parts.put_back().len(), 1);
         assert_eq!(fs::read_to_string(dir.path().join("hooks/mine")).unwrap(), "ok");
+    }
+
+    #[test]
+    fn what_was_closed_or_made_read_only_is_put_back_all_the_same() {
+        let dir = git_dir();
+        fs::write(dir.path().join("hooks/mine"), "ok").unwrap();
+        let mut parts = GitParts::of(dir.path());
+        let mode = |name: &str, mode| {
+            fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        fs::create_dir_all(dir.path().join("hooks/closed/deeper")).unwrap();
+        fs::write(dir.path().join("hooks/mine"), "evil").unwrap();
+        fs::write(
+            dir.path().join("config"),
+            "[core]\n\tbare = false\n\tfsmonitor = e\n",
+        )
+        .unwrap();
+        fs::write(dir.path().join("commondir"), "/evil").unwrap();
+        for (name, bits) in [
+            ("hooks/closed", 0),
+            ("hooks/mine", 0o444),
+            ("config", 0o444),
+            ("hooks", 0o555),
+            ("", 0o555),
+        ] {
+            mode(name, bits);
+        }
+        assert_eq!(parts.put_back().len(), 3);
+        mode("", 0o755);
+        assert_eq!(fs::read_to_string(dir.path().join("hooks/mine")).unwrap(), "ok");
+        assert!(!dir.path().join("hooks/closed").exists());
+        assert!(!dir.path().join("commondir").exists());
+        assert_eq!(
+            fs::read_to_string(dir.path().join("config")).unwrap(),
+            "[core]\n\tbare = false\n"
+        );
+    }
+
+    #[test]
+    fn a_config_that_was_not_there_gets_harmless_keys_only() {
+        let dir = git_dir();
+        fs::remove_file(dir.path().join("config")).unwrap();
+        let mut parts = GitParts::of(dir.path());
+        fs::write(
+            dir.path().join("config"),
+            "[user]\n\tname = A\n[core]\n\tfsmonitor = e\n",
+        )
+        .unwrap();
+        assert_eq!(parts.put_back().len(), 1);
+        assert_eq!(
+            fs::read_to_string(dir.path().join("config")).unwrap(),
+            "[user]\n\tname = A\n[core]\n"
+        );
+    }
+
+    #[test]
+    fn a_link_to_a_file_is_removed_and_its_target_stays() {
+        let dir = git_dir();
+        let other = dir.path().join("other");
+        fs::write(&other, "theirs").unwrap();
+        let mut parts = GitParts::of(dir.path());
+        fs::remove_file(dir.path().join("config")).unwrap();
+        fs::hard_link(&other, dir.path().join("config")).unwrap();
+        assert_eq!(parts.put_back().len(), 1);
+        assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
     }
 }

@@ -63,25 +63,24 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
         return;
     };
     let first_child = open.len();
-    let (mut head, mut objects, mut refs) = (false, false, false);
+    let mut names = BareNames::default();
     for entry in entries.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         let name = entry.file_name();
         if name == ".git" {
             found.repositories.extend(repositories_at(&entry.path()));
-        } else if kind.is_dir() {
-            objects |= name == "objects";
-            refs |= name == "refs";
+            continue;
+        }
+        names.see(&name);
+        if kind.is_dir() {
             open.push(entry.path());
         } else if kind.is_socket() {
             found.sockets.push(entry.path());
         } else if name == SIBLING {
             found.unfinished.push(directory.to_path_buf());
-        } else {
-            head |= name == "HEAD";
         }
     }
-    if head && objects && refs {
+    if names.make_a_repository() {
         // Git takes this directory for a bare repository; it has no work tree to walk.
         open.truncate(first_child);
         let bare = Repository {
@@ -91,6 +90,31 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
         };
         found.repositories.push(bare);
         found.repositories.extend(modules_of(directory));
+    }
+}
+
+/// The names by which git takes a directory for a bare repository, whatever kind of object each
+/// is: git follows links, and `commondir` stands in for the other two.
+#[derive(Debug, Default)]
+pub(super) struct BareNames {
+    head: bool,
+    objects: bool,
+    refs: bool,
+    common: bool,
+}
+
+impl BareNames {
+    pub(super) const ALL: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+    pub(super) fn see(&mut self, name: &std::ffi::OsStr) {
+        self.head |= name == "HEAD";
+        self.objects |= name == "objects";
+        self.refs |= name == "refs";
+        self.common |= name == "commondir";
+    }
+
+    pub(super) fn make_a_repository(&self) -> bool {
+        self.head && (self.common || self.objects && self.refs)
     }
 }
 
@@ -129,7 +153,7 @@ pub fn repositories_at(entry: &Path) -> Vec<Repository> {
 }
 
 /// The git directories of submodules below `<git_dir>/modules`, each shown as a bare one.
-fn modules_of(git_dir: &Path) -> Vec<Repository> {
+pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
     let mut all = Vec::new();
     let mut open = vec![(git_dir.join("modules"), 0)];
     while let Some((directory, depth)) = open.pop() {

@@ -3,7 +3,7 @@
 //! Walking the tree after every command would cost more than the command. The instance is never
 //! closed while the host lives: closing waits for a grace period of the kernel.
 
-use super::repos::{self, Found};
+use super::repos::{self, BareNames, Found};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use std::collections::{BTreeSet, HashMap};
@@ -70,24 +70,27 @@ impl Watch {
             self.add(&directory);
         }
         // A `.git` entry or a bare repository's names in a directory that was there before.
-        for name in ["HEAD", "objects", "refs"] {
-            touched.retain(|path| {
-                let is_part = path.file_name().is_some_and(|n| n == name);
-                if let (true, Some(parent)) = (is_part, path.parent()) {
-                    let all = ["HEAD", "objects", "refs"]
-                        .iter()
-                        .all(|n| parent.join(n).exists());
-                    if all && parent.file_name().is_none_or(|n| n != ".git") {
-                        found.repositories.push(repos::Repository {
-                            entry: parent.into(),
-                            kind: repos::EntryKind::Bare,
-                            git_dir: parent.into(),
-                        });
+        touched.retain(|path| {
+            let is_part = path
+                .file_name()
+                .is_some_and(|n| BareNames::ALL.iter().any(|name| n == *name));
+            if let (true, Some(parent)) = (is_part, path.parent()) {
+                let mut names = BareNames::default();
+                for name in BareNames::ALL {
+                    if std::fs::symlink_metadata(parent.join(name)).is_ok() {
+                        names.see(name.as_ref());
                     }
                 }
-                !is_part
-            });
-        }
+                if names.make_a_repository() && parent.file_name().is_none_or(|n| n != ".git") {
+                    found.repositories.push(repos::Repository {
+                        entry: parent.into(),
+                        kind: repos::EntryKind::Bare,
+                        git_dir: parent.into(),
+                    });
+                }
+            }
+            !is_part
+        });
         for path in touched
             .iter()
             .filter(|p| p.file_name().is_some_and(|n| n == ".git"))
@@ -123,12 +126,14 @@ impl Watch {
                     continue;
                 };
                 let path = parent.join(&name);
-                if name == ".git" || name == ".ferrum" || name == "HEAD" {
+                if name == ".git" || name == ".ferrum" {
                     touched.insert(path);
-                } else if event.mask.contains(AddWatchFlags::IN_ISDIR) {
-                    if name == "objects" || name == "refs" {
-                        touched.insert(path.clone());
-                    }
+                    continue;
+                }
+                if BareNames::ALL.iter().any(|n| name == *n) {
+                    touched.insert(path.clone());
+                }
+                if event.mask.contains(AddWatchFlags::IN_ISDIR) {
                     directories.insert(path);
                 }
             }

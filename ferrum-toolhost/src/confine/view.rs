@@ -53,7 +53,7 @@ pub const SYSTEM: [&str; 10] = [
 /// Toolchains of the home, relative to it. `true`: copy-on-write, since tools write beside what
 /// they read; `false`: read-only.
 const TOOLCHAINS: &[(&str, bool)] = &[
-    (".cargo/bin", false),
+    (".cargo/bin", true),
     (".cargo/env", false),
     (".cargo/config.toml", false),
     (".cargo/config", false),

@@ -55,10 +55,11 @@ const FIXED: &[(&str, &str)] = &[
     ("npm_config_package_import_method", "copy"),
 ];
 
-/// Git settings that switch off what a repository's own configuration would run, and signing,
-/// for which no agent is there.
+/// Git settings that switch off signing, for which no agent is there, and what a repository's own
+/// configuration would run on `status`. `diff.external` has no value that means "none": git takes
+/// an empty one for a program and every `git diff` fails, so it is left to the walls.
 const GIT_SIGNING_OFF: &[(&str, &str)] = &[("commit.gpgsign", "false"), ("tag.gpgsign", "false")];
-const GIT_INSPECTION: &[(&str, &str)] = &[("core.fsmonitor", "false"), ("diff.external", "")];
+const GIT_INSPECTION: &[(&str, &str)] = &[("core.fsmonitor", "false")];
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -130,4 +131,20 @@ pub fn strings(environment: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<CString> {
         .iter()
         .filter_map(|(name, value)| CString::new([name.as_slice(), b"=", value.as_slice()].concat()).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_breaks_an_ordinary_git_diff() {
+        // `diff.external` with an empty value is a program that cannot be run.
+        let settings = GIT_SIGNING_OFF.iter().chain(GIT_INSPECTION);
+        assert!(
+            settings
+                .into_iter()
+                .all(|(key, value)| !value.is_empty() && *key != "diff.external")
+        );
+    }
 }

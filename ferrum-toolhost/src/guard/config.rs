@@ -163,20 +163,9 @@ pub fn merge(old: &str, new: &str) -> Merged {
             dropped: Vec::new(),
         };
     }
-    let mut text = String::with_capacity(new.len());
-    let mut at = 0;
-    for entry in after.entries.iter().filter(|e| dropped.contains(&key(e))) {
-        if entry.lines.start >= at {
-            text.push_str(&new[at..entry.lines.start]);
-            text.push_str(&kept_header(&new[entry.lines.clone()]));
-            at = entry.lines.end;
-        }
-    }
-    text.push_str(&new[at..]);
+    let mut text = without(new, &after, |e| dropped.contains(&key(e)));
     for entry in before.entries.iter().filter(|e| dropped.contains(&key(e))) {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
-        }
+        end_line(&mut text);
         text.push_str(&rendered(entry));
     }
     // Whatever the cutting did to the text: what git would obey must be what it was.
@@ -186,6 +175,65 @@ pub fn merge(old: &str, new: &str) -> Merged {
     Merged {
         text,
         dropped: dropped.iter().map(shown).collect(),
+    }
+}
+
+/// Settings of a sparse checkout. git switches `extensions.worktreeConfig` on to keep them in
+/// `config.worktree`, a file that could hold any other key.
+const SPARSE: [(&str, &str); 3] = [
+    ("core", "sparsecheckout"),
+    ("core", "sparsecheckoutcone"),
+    ("index", "sparse"),
+];
+
+/// Moves the settings of a sparse checkout from a session's new `config.worktree` into its
+/// `config`, so that the file may stay absent and the extension off. False where the file says
+/// more than that.
+#[must_use]
+pub fn fold_worktree(old: &str, new: &str, worktree: &str) -> (String, bool) {
+    let (before, after, own) = (Config::parse(old), Config::parse(new), Config::parse(worktree));
+    if after.odd.is_some() || own.odd.is_some() {
+        return (new.to_owned(), false);
+    }
+    let is_switch = |e: &Entry| e.section == "extensions" && e.name == "worktreeconfig";
+    let mut text = if before.entries.iter().any(is_switch) {
+        new.to_owned()
+    } else {
+        without(new, &after, is_switch)
+    };
+    let mut whole = true;
+    for entry in &own.entries {
+        let value = |config: &Config| config.value(&entry.section, entry.subsection.as_deref(), &entry.name);
+        let is_sparse =
+            entry.subsection.is_none() && SPARSE.contains(&(entry.section.as_str(), entry.name.as_str()));
+        // What git moved over from the shared file is put back there by the merge.
+        whole &= is_sparse || value(&before).as_ref() == Some(&entry.value);
+        if is_sparse && value(&Config::parse(&text)).as_ref() != Some(&entry.value) {
+            end_line(&mut text);
+            text.push_str(&rendered(entry));
+        }
+    }
+    (text, whole)
+}
+
+/// The text without some entries.
+fn without(text: &str, config: &Config, is_out: impl Fn(&Entry) -> bool) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut at = 0;
+    for entry in config.entries.iter().filter(|e| is_out(e)) {
+        if entry.lines.start >= at {
+            kept.push_str(&text[at..entry.lines.start]);
+            kept.push_str(&kept_header(&text[entry.lines.clone()]));
+            at = entry.lines.end;
+        }
+    }
+    kept.push_str(&text[at..]);
+    kept
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
     }
 }
 
@@ -564,6 +612,28 @@ mod tests {
             // A key without `=` has no value in git's list.
             assert_eq!(ours.replace("a.b.c\ntrue", "a.b.c"), git, "{text}");
         }
+    }
+
+    #[test]
+    fn a_sparse_checkout_moves_into_the_shared_file_and_nothing_else_does() {
+        let new = format!("{BASE}[extensions]\n\tworktreeConfig = true\n");
+        let own = "[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = true\n";
+        let (text, whole) = fold_worktree(BASE, &new, own);
+        assert!(whole);
+        let merged = merge(BASE, &text);
+        assert_eq!(merged.dropped, Vec::<String>::new());
+        let config = Config::parse(&merged.text);
+        assert_eq!(
+            config.value("core", None, "sparsecheckout").as_deref(),
+            Some("true")
+        );
+        assert_eq!(config.value("extensions", None, "worktreeconfig"), None);
+        // Once more: nothing is added twice.
+        assert_eq!(fold_worktree(&merged.text, &merged.text, own).0, merged.text);
+
+        let (text, whole) = fold_worktree(BASE, &new, &format!("{own}\tfsmonitor = ./x\n"));
+        assert!(!whole);
+        assert!(!merge(BASE, &text).text.contains("fsmonitor"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 pub mod config;
 pub mod parts;
 pub mod repos;
+mod sparse;
 mod watch;
 
 use crate::confine::mounts::{Step, bind_here, cover};
@@ -100,6 +101,7 @@ impl Guard {
         repositories.append(&mut found.repositories);
         let mut seen = BTreeSet::new();
         repositories.retain(|r| seen.insert(r.entry.clone()));
+        repos::share(&mut repositories);
         let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
         let folders: Vec<Folder> = writable
             .iter()
@@ -361,6 +363,7 @@ impl Guarded {
         if !self.repository.git_dir.exists() {
             return;
         }
+        self.fold_sparse();
         if self.is_covered() {
             for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
                 if Part::of(path) != Part::Absent && !is_empty_directory(path) {
@@ -389,6 +392,25 @@ impl Guarded {
                     "an unfinished git operation was left in {}: {name}",
                     shown(&self.repository.git_dir)
                 ));
+            }
+        }
+    }
+
+    fn fold_sparse(&self) {
+        let git_dir = &self.repository.git_dir;
+        let own = git_dir.join("config.worktree");
+        let is_new = self
+            .parts
+            .others
+            .iter()
+            .any(|(path, part)| *path == own && *part == Part::Absent);
+        match &self.redirect {
+            _ if !is_new => {}
+            Some(redirect) => sparse::fold(git_dir, &redirect.copy, &redirect.text),
+            None => {
+                if let Some(old) = parts::text(&self.parts.config) {
+                    sparse::fold(git_dir, &git_dir.join("config"), &old);
+                }
             }
         }
     }

@@ -286,7 +286,8 @@ fn same_in_effect(now: &Part, before: &Part) -> bool {
     now == before || is_empty(now) && is_empty(before)
 }
 
-fn text(part: &Part) -> Option<String> {
+/// A file's text.
+pub(super) fn text(part: &Part) -> Option<String> {
     match part {
         Part::File { bytes, .. } => String::from_utf8(bytes.clone()).ok(),
         Part::Absent | Part::Directory { .. } | Part::Symlink(_) | Part::Other { .. } => None,

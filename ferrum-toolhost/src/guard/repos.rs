@@ -4,6 +4,7 @@
 //! descends into a git directory as if it were a work tree.
 
 use crate::fs::atomic::SIBLING;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -183,6 +184,22 @@ pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
     all
 }
 
+/// A git directory that several entries name is looked after once, by the entry that is the
+/// directory itself where there is one; the others (a submodule's gitfile) are pinned alone.
+pub fn share(repositories: &mut [Repository]) {
+    let is_itself = |r: &Repository| matches!(r.kind, EntryKind::Directory | EntryKind::Bare);
+    let mut held: BTreeSet<PathBuf> = repositories
+        .iter()
+        .filter(|r| is_itself(r))
+        .map(|r| r.git_dir.clone())
+        .collect();
+    for repository in repositories.iter_mut().filter(|r| !is_itself(r)) {
+        if !held.insert(repository.git_dir.clone()) {
+            repository.git_dir.clone_from(&repository.entry);
+        }
+    }
+}
+
 /// The canonical directory that a gitfile names.
 #[must_use]
 pub fn git_file_target(entry: &Path) -> Option<PathBuf> {
@@ -305,6 +322,23 @@ mod tests {
         assert_eq!(entries, wanted);
         assert!(!found.directories.iter().any(|d| d.starts_with(root.join(".git"))));
         assert!(!found.directories.contains(&root.join("remote.git/objects")));
+    }
+
+    #[test]
+    fn a_submodule_and_its_gitfile_share_one_guarded_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        git_dir(&root.join(".git"));
+        git_dir(&root.join(".git/modules/s"));
+        fs::create_dir(root.join("s")).unwrap();
+        fs::write(root.join("s/.git"), "gitdir: ../.git/modules/s\n").unwrap();
+        let mut found = Found::default();
+        walk(&root, &mut found);
+        share(&mut found.repositories);
+        let held: Vec<_> = found.repositories.iter().map(|r| r.git_dir.clone()).collect();
+        let module = root.join(".git/modules/s");
+        assert_eq!(held.iter().filter(|d| **d == module).count(), 1);
+        assert!(held.contains(&root.join("s/.git")));
     }
 
     #[test]

@@ -58,7 +58,8 @@ const FIXED: &[(&str, &str)] = &[
 /// Git settings that switch off what a repository's own configuration would run, and signing,
 /// for which no agent is there.
 const GIT_SIGNING_OFF: &[(&str, &str)] = &[("commit.gpgsign", "false"), ("tag.gpgsign", "false")];
-const GIT_INSPECTION: &[(&str, &str)] = &[("core.fsmonitor", "false"), ("diff.external", "")];
+/// Not `diff.external`: git takes an empty one for a program without a name, and no diff works.
+const GIT_INSPECTION: &[(&str, &str)] = &[("core.fsmonitor", "false")];
 
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -30,15 +30,7 @@ fn cargo(arguments: &[&str]) -> String {
 /// Names of the crates that a package links, by itself or through others.
 fn links(package: &str) -> BTreeSet<String> {
     let tree = cargo(&[
-        "tree",
-        "-p",
-        package,
-        "-e",
-        "normal,build",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
+        "tree", "-p", package, "-e", "normal", "--prefix", "none", "--format", "{p}",
     ]);
     let names = tree.lines().skip(1).filter_map(|line| line.split(' ').next());
     names.filter(|name| *name != package).map(str::to_owned).collect()

@@ -1,6 +1,6 @@
 # The user goes on working in the checkout after the agent has left it.
 exec < /dev/null
-export GIT_TERMINAL_PROMPT=0
+export GIT_TERMINAL_PROMPT=0 EDITOR=true
 work() {
     git status
     git st

@@ -6,3 +6,4 @@ pub mod environment;
 pub mod output;
 pub mod processes;
 pub mod run;
+pub mod syntax;

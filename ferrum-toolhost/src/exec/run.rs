@@ -219,17 +219,10 @@ const SYNTAX_MS_MAX: u64 = 2_000;
 
 impl Runner {
     /// Lets bash read a text without running it (`bash -n`, empty environment, the same walls).
-    /// Returns line and complaint where it cannot, or where it warns of an open here-document.
-    pub fn syntax(&mut self, text: &str) -> Option<(u32, String)> {
+    /// Returns the refusal where it cannot, or where it warns of an open here-document.
+    pub fn syntax(&mut self, text: &str) -> Option<policy::Refusal> {
         let complaint = self.read_by_bash(text).unwrap_or_else(Some)?;
-        let first = complaint.lines().next().unwrap_or_default();
-        // `bash: line 3: what`
-        let rest = first.strip_prefix("bash: ").unwrap_or(first);
-        let (line, what) = match rest.strip_prefix("line ").and_then(|r| r.split_once(": ")) {
-            Some((line, what)) => (line.parse().unwrap_or(1), what),
-            None => (1, rest),
-        };
-        Some((line, what.chars().filter(|c| !c.is_control()).take(200).collect()))
+        Some(super::syntax::refusal(&complaint))
     }
 
     /// `Ok(None)`: readable. `Ok(Some)` and `Err`: not, or not known.
@@ -272,7 +265,8 @@ impl Runner {
         }
         watch.drain();
         let complaint = pipes[1].capture.text();
-        let readable = main.is_some_and(|m| m.status == 0) && !complaint.contains("here-document");
+        let succeeded = main.is_some_and(|m| m.status == 0);
+        let readable = super::syntax::is_readable(succeeded, &complaint);
         Ok((!readable).then_some(complaint))
     }
 }

@@ -282,3 +282,87 @@ impl FromLauncherOrder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Explanation;
+    use crate::request::{Act, Query};
+
+    fn hello() -> ToHost {
+        ToHost::Hello {
+            protocol: crate::PROTOCOL,
+            build: String::new(),
+        }
+    }
+
+    fn explain(id: u64) -> ToHost {
+        let act = Act::Run("ls".to_owned());
+        let query = Query {
+            tier: None,
+            shell: None,
+            isolation: None,
+            act,
+        };
+        ToHost::Explain { id, query }
+    }
+
+    fn explained(id: u64) -> FromHost {
+        FromHost::Explained {
+            id,
+            answer: Explanation::Allowed,
+        }
+    }
+
+    #[test]
+    fn the_roles_of_a_host_do_not_mix() {
+        let mut session = ToHostOrder::default();
+        assert_eq!(session.admit(&hello()), Ok(()));
+        assert!(matches!(session.admit(&explain(1)), Err(OutOfOrder::Phase(_))));
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&explain(1)), Err(OutOfOrder::Hello));
+        assert_eq!(check.admit(&hello()), Ok(()));
+        assert_eq!(check.admit(&explain(1)), Ok(()));
+        assert!(matches!(
+            check.admit(&ToHost::Cancel { id: 1 }),
+            Err(OutOfOrder::Phase(_))
+        ));
+        assert_eq!(check.admit(&explain(1)), Err(OutOfOrder::Id(1)));
+    }
+
+    #[test]
+    fn questions_are_bounded_like_calls() {
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&hello()), Ok(()));
+        let open = PENDING_CALLS_MAX as u64;
+        for id in 1..=open {
+            assert_eq!(check.admit(&explain(id)), Ok(()));
+        }
+        assert_eq!(check.admit(&explain(open + 1)), Err(OutOfOrder::Pending));
+        check.answered(1);
+        assert_eq!(check.admit(&explain(open + 1)), Ok(()));
+    }
+
+    #[test]
+    fn answers_come_after_the_grant_and_in_order() {
+        let mut front = FromHostOrder::check();
+        let greeting = FromHost::Hello {
+            protocol: crate::PROTOCOL,
+            build: String::new(),
+        };
+        assert_eq!(front.admit(&greeting), Ok(()));
+        front.called(1);
+        front.called(2);
+        assert!(matches!(front.admit(&explained(1)), Err(OutOfOrder::Phase(_))));
+        front.granted = true;
+        assert_eq!(front.admit(&explained(2)), Err(OutOfOrder::Id(2)));
+        assert_eq!(front.admit(&explained(1)), Ok(()));
+        assert_eq!(front.admit(&explained(2)), Ok(()));
+        assert_eq!(front.admit(&explained(2)), Err(OutOfOrder::Id(2)));
+        let mut session = FromHostOrder::default();
+        assert_eq!(session.admit(&greeting), Ok(()));
+        session.called(1);
+        session.granted = true;
+        assert!(matches!(session.admit(&explained(1)), Err(OutOfOrder::Phase(_))));
+    }
+}

@@ -3,6 +3,7 @@
 mod boundary;
 mod cli;
 mod confinement;
+mod explain;
 mod ordinary;
 mod tidy;
 mod turn;

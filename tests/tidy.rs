@@ -203,8 +203,10 @@ fn every_frame_is_described() {
         ("control.rs", "FromLauncher"),
         ("request.rs", "ToHost"),
         ("request.rs", "ToolRequest"),
+        ("request.rs", "Act"),
         ("reply.rs", "FromHost"),
         ("reply.rs", "Outcome"),
+        ("reply.rs", "Explanation"),
         ("seal.rs", "SealFailure"),
     ] {
         let source = std::fs::read_to_string(sources().join("ferrum-proto/src").join(file))

@@ -21,6 +21,20 @@ pub enum FromHost {
     Chunk { id: u64, bytes: Vec<u8> },
     /// The call is over; its text came before.
     Reply { id: u64, reply: Reply },
+    /// The answer to `Explain`, in the order of the questions.
+    Explained { id: u64, answer: Explanation },
+}
+
+/// What policy says about an act.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Explanation {
+    Allowed,
+    Refused(Refusal),
+    /// The question cannot be put here: a tier below the floor, a shell mode that may not be.
+    Unanswerable {
+        message: String,
+        hint: String,
+    },
 }
 
 /// How one call ended. Its text came in chunks before.

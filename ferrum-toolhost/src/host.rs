@@ -59,39 +59,71 @@ pub struct Start {
     pub missing: Vec<(&'static str, String)>,
 }
 
+/// The first half of a start, the same in both roles of a host.
+pub struct Opening {
+    pub seal: Seal,
+    pub decision: Decision,
+    pub outbox: Outbox,
+    cgroup: Option<OwnedFd>,
+    life: OwnedFd,
+}
+
+impl Opening {
+    /// Takes the descriptors over, greets, reads the seal and lets the reader thread decide. Says
+    /// itself what fails, and ends the process then.
+    #[must_use]
+    pub fn read() -> Self {
+        let (Some(tool), Some(memory), Some(life)) = (inherited(TOOL), inherited(SEAL), inherited(LIFE))
+        else {
+            exit_now(2);
+        };
+        let cgroup = inherited(CGROUP);
+        close_from(7);
+        let outbox = Outbox::new(tool);
+        outbox.hello();
+        let mut bytes = Vec::new();
+        let read = File::from(memory)
+            .take(SEAL_BYTES_MAX as u64)
+            .read_to_end(&mut bytes);
+        let seal = match read.map(|_| frame::decode_value::<Seal>(&bytes)) {
+            Ok(Ok(seal)) => seal,
+            _ => fail(
+                &outbox,
+                SealFailure::Setup,
+                "the launcher passed no valid seal",
+                "",
+            ),
+        };
+        let decision = match reader(|| seal::decide(&seal)) {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(failed)) => fail_with(&outbox, failed),
+            Err(e) => fail(
+                &outbox,
+                SealFailure::Setup,
+                &format!("cannot confine the policy reader: {e}"),
+                "",
+            ),
+        };
+        Self {
+            seal,
+            decision,
+            outbox,
+            cgroup,
+            life,
+        }
+    }
+}
+
 /// The host role: does not return.
 pub fn run() {
     let began = Instant::now();
-    let (Some(tool), Some(memory), Some(life)) = (inherited(TOOL), inherited(SEAL), inherited(LIFE)) else {
-        exit_now(2);
-    };
-    let cgroup = inherited(CGROUP);
-    close_from(7);
-    let outbox = Outbox::new(tool);
-    outbox.hello();
-    let mut bytes = Vec::new();
-    let read = File::from(memory)
-        .take(SEAL_BYTES_MAX as u64)
-        .read_to_end(&mut bytes);
-    let seal = match read.map(|_| frame::decode_value::<Seal>(&bytes)) {
-        Ok(Ok(seal)) => seal,
-        _ => fail(
-            &outbox,
-            SealFailure::Setup,
-            "the launcher passed no valid seal",
-            "",
-        ),
-    };
-    let decision = match reader(|| seal::decide(&seal)) {
-        Ok(Ok(decision)) => decision,
-        Ok(Err(failed)) => fail_with(&outbox, failed),
-        Err(e) => fail(
-            &outbox,
-            SealFailure::Setup,
-            &format!("cannot confine the policy reader: {e}"),
-            "",
-        ),
-    };
+    let Opening {
+        seal,
+        decision,
+        outbox,
+        cgroup,
+        life,
+    } = Opening::read();
     outbox.send(&FromHost::Granted(Box::new(seal::granted(&seal, &decision))));
     let start = Start {
         began,
@@ -545,7 +577,9 @@ fn own_corner(corners: &Path) -> Result<PathBuf, Step> {
     })
 }
 
-fn find_bash() -> Option<CString> {
+/// The bash that runs everything.
+#[must_use]
+pub fn find_bash() -> Option<CString> {
     ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
         .into_iter()
         .find(|path| nix::unistd::access(*path, nix::unistd::AccessFlags::X_OK).is_ok())

@@ -158,7 +158,10 @@ impl Launcher {
     }
 
     fn act(&mut self, message: ToLauncher) -> Option<()> {
-        let wants = matches!(message, ToLauncher::OpenHost { .. });
+        let wants = matches!(
+            message,
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+        );
         let descriptors = usize::from(wants && !self.passed.is_empty());
         self.order.admit(&message, descriptors).ok()?;
         match message {
@@ -175,17 +178,27 @@ impl Launcher {
             }
             ToLauncher::OpenHost { host, cwd, wish } => {
                 let socket = self.passed.pop()?;
-                match self.hosts.open(host, &cwd, wish, socket) {
-                    Ok(()) => self.send(&FromLauncher::HostStarted { host }),
-                    Err(message) => {
-                        self.order.closed(host);
-                        self.send(&FromLauncher::HostRefused { host, message })
-                    }
-                }
+                let opened = self.hosts.open(host, &cwd, wish, socket);
+                self.opened(host, opened)
+            }
+            ToLauncher::OpenCheck { host, cwd, wish } => {
+                let socket = self.passed.pop()?;
+                let opened = self.hosts.open_check(host, &cwd, wish, socket);
+                self.opened(host, opened)
             }
             ToLauncher::CloseHost { host } => {
                 self.hosts.close(host);
                 Some(())
+            }
+        }
+    }
+
+    fn opened(&mut self, host: u32, result: Result<(), String>) -> Option<()> {
+        match result {
+            Ok(()) => self.send(&FromLauncher::HostStarted { host }),
+            Err(message) => {
+                self.order.closed(host);
+                self.send(&FromLauncher::HostRefused { host, message })
             }
         }
     }

@@ -72,6 +72,19 @@ impl Outbox {
         }
     }
 
+    /// Reads from the front; 0 when it is gone.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn receive(&self, buffer: &mut [u8]) -> nix::Result<usize> {
+        loop {
+            match read(&*self.socket, buffer) {
+                Err(nix::Error::EINTR) => {}
+                other => return other,
+            }
+        }
+    }
+
     /// Sends a result: its text in chunks, then the reply.
     pub fn reply(&self, id: u64, done: Finished) {
         let mut text = done.text;
@@ -272,12 +285,10 @@ impl Session {
         let mut reader = FrameReader::new(TO_HOST_FRAME_BYTES_MAX);
         let mut buffer = vec![0u8; 64 << 10];
         loop {
-            match read(&*self.outbox.socket, &mut buffer) {
+            match self.outbox.receive(&mut buffer) {
                 // The front is gone: so is the reason to be.
-                Ok(0) => exit_now(0),
+                Ok(0) | Err(_) => exit_now(0),
                 Ok(count) => reader.push(&buffer[..count]),
-                Err(nix::Error::EINTR) => continue,
-                Err(_) => exit_now(0),
             }
             loop {
                 match reader.next::<ToHost>() {
@@ -376,7 +387,8 @@ impl Desk {
             exit_now(3);
         }
         match message {
-            ToHost::Hello { .. } => {}
+            // The table admits no question here.
+            ToHost::Hello { .. } | ToHost::Explain { .. } => {}
             ToHost::Cancel { id } => {
                 if let Some(cancel) = self
                     .running

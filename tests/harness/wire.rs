@@ -163,16 +163,29 @@ impl Launcher {
     /// # Errors
     /// The message of a refusal.
     pub fn open_host(&mut self, host: u32, scene: &Scene, wish: Wish) -> Result<Line, String> {
-        let (mine, theirs) = UnixStream::pair().expect("a socket pair");
         let cwd = PathBytes::from(scene.root().as_path());
-        let frame = control(&ToLauncher::OpenHost { host, cwd, wish });
-        if !self.line.send_with(&frame, &[theirs.as_raw_fd()]) {
+        self.open_with(&ToLauncher::OpenHost { host, cwd, wish })
+    }
+
+    /// Asks for a host in the role that the request names.
+    ///
+    /// # Errors
+    /// The message of a refusal.
+    pub fn open_with(&mut self, request: &ToLauncher) -> Result<Line, String> {
+        let (mine, theirs) = UnixStream::pair().expect("a socket pair");
+        if !self.line.send_with(&control(request), &[theirs.as_raw_fd()]) {
             return Err("the launcher takes nothing".into());
         }
         drop(theirs);
-        match self.line.receive::<FromLauncher>() {
-            Some(FromLauncher::HostStarted { .. }) => Ok(Line::new(mine, FROM_HOST_FRAME_BYTES_MAX)),
-            other => Err(format!("{other:?}")),
+        loop {
+            match self.line.receive::<FromLauncher>() {
+                Some(FromLauncher::HostStarted { .. }) => {
+                    return Ok(Line::new(mine, FROM_HOST_FRAME_BYTES_MAX));
+                }
+                // An earlier host may have ended meanwhile.
+                Some(FromLauncher::HostExited { .. }) => {}
+                other => return Err(format!("{other:?}")),
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! between calls. It is used up before the command starts and the next is started after the end.
 
 use super::run::{Runner, Stage, limits};
+use super::syntax;
 use crate::sys::process::{Waited, kill, wait_any};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -39,20 +40,13 @@ impl Runner {
         }
     }
 
-    /// Lets bash read a text without running it. Returns line and complaint where it cannot read
-    /// it, where it warns of an open here-document, or where it could not be asked.
-    pub fn syntax(&mut self, text: &str) -> Option<(u32, String)> {
+    /// Lets bash read a text without running it. Returns the refusal where it cannot read it, where
+    /// it warns of an open here-document, or where it could not be asked.
+    pub fn syntax(&mut self, text: &str) -> Option<policy::Refusal> {
         let complaint = self
             .read_by_bash(text)
             .unwrap_or_else(|e| Some(format!("bash -n: {e}")))?;
-        let first = complaint.lines().next().unwrap_or_default();
-        // `bash: line 3: what`
-        let rest = first.strip_prefix("bash: ").unwrap_or(first);
-        let (line, what) = match rest.strip_prefix("line ").and_then(|r| r.split_once(": ")) {
-            Some((line, what)) => (line.parse().unwrap_or(1), what),
-            None => (1, rest),
-        };
-        Some((line, what.chars().filter(|c| !c.is_control()).take(200).collect()))
+        Some(syntax::refusal(&complaint))
     }
 
     /// `None`: readable.
@@ -74,7 +68,7 @@ impl Runner {
         let deadline = Instant::now() + Duration::from_millis(READ_MS_MAX);
         let complaint = read_all(&complaints, deadline)?;
         let status = reap(pid, deadline);
-        let readable = status == Some(0) && !complaint.contains("here-document");
+        let readable = syntax::is_readable(status == Some(0), &complaint);
         Ok((!readable).then_some(complaint))
     }
 

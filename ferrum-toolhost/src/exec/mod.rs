@@ -7,3 +7,4 @@ pub mod environment;
 pub mod output;
 pub mod processes;
 pub mod run;
+pub mod syntax;

@@ -198,8 +198,8 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
         let request = ToLauncher::OpenCheck { host, cwd, wish };
         let mut line = launcher.open_with(&request).expect("a host");
         line.send_bytes(&tool(&hello_host()));
-        assert!(matches!(line.next(), Some(FromHost::Hello { .. })));
-        assert!(matches!(line.next(), Some(FromHost::Granted(_))));
+        assert!(matches!(line.receive(), Some(FromHost::Hello { .. })));
+        assert!(matches!(line.receive(), Some(FromHost::Granted(_))));
         line
     };
     let mut line = open(&mut launcher, 1);
@@ -207,7 +207,7 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
     let Some(FromHost::Explained {
         id: 5,
         answer: Explanation::Refused(refusal),
-    }) = line.next()
+    }) = line.receive()
     else {
         panic!("no answer");
     };
@@ -216,7 +216,7 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
     assert!(line.is_closed(), "a call was taken");
     let mut line = open(&mut launcher, 2);
     line.send_bytes(&[tool(&question(2)), tool(&question(2))].concat());
-    assert!(matches!(line.next(), Some(FromHost::Explained { .. })));
+    assert!(matches!(line.receive(), Some(FromHost::Explained { .. })));
     assert!(line.is_closed(), "a repeated id was taken");
     assert!(!scene.root().join("called").exists());
 }

@@ -175,7 +175,13 @@ impl Stage {
         if output.contains(&self.scene.secret) {
             seen.push("a secret came out".to_owned());
         }
-        seen.extend(self.before.changes(&self.scene.protected()));
+        let mut changes = self.before.changes(&self.scene.protected());
+        if proof == Proof::Runs {
+            // Settings that were put back may be written in another form. What counts is below:
+            // whether anything of them runs.
+            changes.retain(|change| !change.contains(".git/config ("));
+        }
+        seen.extend(changes);
         let reached = self.listeners.reached();
         if reached > 0 {
             seen.push(format!("listeners outside were reached {reached} times"));
@@ -306,21 +312,21 @@ fn refuse(world: World, who: &Who, escape: &Escape) -> Result<(), String> {
     if !succeeds_unconfined(who, escape)? {
         return Ok(());
     }
-    let stage = Stage::set(who, escape);
-    let script = stage.fill(escape.script);
-    let program = stage.scene.root().join("probe-act");
-    stage
-        .scene
-        .write_program(&program, &format!("#!/bin/bash\n{script}\n"));
-    for command in ["./probe-act", script.as_str()] {
+    // A scene for each: in the first the user has worked on.
+    for from_file in [true, false] {
+        let stage = Stage::set(who, escape);
+        let script = stage.fill(escape.script);
+        let (label, command) = if from_file {
+            let program = stage.scene.root().join("probe-act");
+            stage
+                .scene
+                .write_program(&program, &format!("#!/bin/bash\n{script}\n"));
+            ("as a program", "./probe-act")
+        } else {
+            ("as text", script.as_str())
+        };
         let run = stage.scene.command_run(command, &["--safety", "medium"]);
         let ran = ToolRun::of(&world.wrap(run));
-        let label = if command == "./probe-act" {
-            "as a program"
-        } else {
-            "as text"
-        };
-        let from_file = command == "./probe-act";
         check_that_it_ran(world, &ran, from_file).map_err(|report| format!("{label}: {report}"))?;
         let seen = stage.evidence(escape.proof, &ran.output.all());
         if !seen.is_empty() {

@@ -313,7 +313,7 @@ impl Start {
         };
         let mut notices = Vec::new();
         if self.tier() != Tier::Low {
-            self.link_toolchains(&view, &home);
+            crate::confine::home::link_toolchains(&view, &home);
             self.home_files(&home, &mut notices);
         }
         Ok(Built {
@@ -350,17 +350,6 @@ impl Start {
     fn home_files(&self, home: &Path, notices: &mut Vec<String>) {
         if let Err(e) = crate::confine::home::fill(&self.decision, home) {
             notices.push(format!("{}: {e}", home.display()));
-        }
-    }
-
-    /// Without mounts the private home lies elsewhere; links lead to the toolchains.
-    fn link_toolchains(&self, view: &View, home: &Path) {
-        for entry in view.entries.iter().filter(|e| e.why == "toolchain") {
-            if let Ok(relative) = entry.path.strip_prefix(&view.home) {
-                let link = home.join(relative);
-                let _ = link.parent().map(fs::create_dir_all);
-                let _ = std::os::unix::fs::symlink(&entry.path, link);
-            }
         }
     }
 

@@ -1,10 +1,11 @@
 //! What of the user's home appears in the private one: git's settings, without secrets.
 
+use super::view::View;
+use crate::fs::beneath;
 use crate::guard::repos::read_small;
 use crate::seal::Decision;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// git's own files, relative to the home.
@@ -54,22 +55,29 @@ pub fn collect(home: &Path) -> HomeFiles {
 /// The system's.
 pub fn fill(decision: &Decision, home: &Path) -> io::Result<()> {
     for (name, text) in &decision.home_files.0 {
-        let path = home.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        if fs::symlink_metadata(&path).is_ok() {
-            crate::fs::removal::remove(&path)?;
-        }
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)?;
-        file.write_all(text.as_bytes())?;
+        beneath::file(home, name, text.as_bytes())?;
     }
     Ok(())
+}
+
+/// Without mounts the private home lies elsewhere; links lead to the toolchains.
+pub fn link_toolchains(view: &View, home: &Path) {
+    for entry in view.entries.iter().filter(|e| e.why == "toolchain") {
+        let Ok(relative) = entry.path.strip_prefix(&view.home) else {
+            continue;
+        };
+        let place = home.join(relative);
+        if fs::read_link(&place).is_ok_and(|target| target == entry.path) {
+            continue;
+        }
+        // A toolchain that commands installed for themselves stays.
+        let is_directory = fs::symlink_metadata(&place).is_ok_and(|m| m.is_dir());
+        if is_directory && fs::read_dir(&place).is_ok_and(|mut entries| entries.next().is_some()) {
+            continue;
+        }
+        // A toolchain that cannot be linked is found by its absolute path alone.
+        let _ = beneath::link(home, relative, &entry.path);
+    }
 }
 
 /// A git config without secret sections and without addresses that hold a password; includes are

@@ -6,11 +6,12 @@
 //! which it is wider than planned.
 
 use super::view::{Entry, Source, View};
+use crate::fs::beneath;
 use crate::sys::mount as sys;
 use ferrum_proto::seal::Access;
-use nix::fcntl::{OFlag, open};
+use nix::fcntl::{AtFlags, OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fstatat};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -76,6 +77,8 @@ fn relative(path: &Path) -> &Path {
 /// The new root under construction.
 pub struct Tree {
     old_root: OwnedFd,
+    /// Mounted directories that commands write and that outlive a host.
+    private: Vec<PathBuf>,
     /// Entries that came out narrower than planned, and why.
     pub notices: Vec<String>,
 }
@@ -116,6 +119,7 @@ impl Tree {
         nix::unistd::fchdir(&old_root).at("enter the old root")?;
         Ok(Self {
             old_root,
+            private: Vec::new(),
             notices: Vec::new(),
         })
     }
@@ -137,7 +141,11 @@ impl Tree {
     fn entry(&mut self, entry: &Entry, layer: &Path) -> Result<(), Step> {
         match &entry.source {
             Source::Same => self.same(entry),
-            Source::Other(from) => self.bind(from, &entry.path, entry.access),
+            Source::Other(from) => {
+                self.bind(from, &entry.path, entry.access)?;
+                self.private.push(entry.path.clone());
+                Ok(())
+            }
             Source::Layered => match self.overlay(&entry.path, layer) {
                 Ok(()) => Ok(()),
                 Err(_) => self.same(entry),
@@ -174,7 +182,7 @@ impl Tree {
             attributes |= sys::ATTR_RDONLY;
         }
         sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
-        mount_point(to, meta.is_dir())?;
+        self.mount_point(to, meta.is_dir())?;
         sys::attach(tree.as_fd(), &c_path(to)?).at(name())
     }
 
@@ -203,7 +211,7 @@ impl Tree {
         else {
             return Err(Step::new(name(), io::Error::from_raw_os_error(libc::EINVAL)));
         };
-        mount_point(path, true)?;
+        self.mount_point(path, true)?;
         let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile");
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
         mount(
@@ -320,6 +328,34 @@ impl Tree {
         sys::set_attributes(tree.as_fd(), sys::ATTR_NOSUID, false).at(name())?;
         mount_point(path, false)?;
         sys::attach(tree.as_fd(), &c_path(path)?).at(name())
+    }
+
+    /// Makes `path` exist as something to mount on. In directories that commands write, what
+    /// stands in the way is replaced, not followed.
+    fn mount_point(&self, path: &Path, is_directory: bool) -> Result<(), Step> {
+        let name = || format!("make {}", path.display());
+        for base in &self.private {
+            let Ok(relative) = path.strip_prefix(base) else {
+                continue;
+            };
+            let (above, last) = match (is_directory, relative.parent()) {
+                (false, Some(parent)) => (parent, relative.file_name()),
+                _ => (relative, None),
+            };
+            let Some(parent) = beneath::directory(base, above).at(name())? else {
+                // Another mount lies between: not the private directory's place any more.
+                continue;
+            };
+            let is_file = |name| {
+                fstatat(&parent, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+                    .is_ok_and(|s| s.st_mode & libc::S_IFMT == libc::S_IFREG)
+            };
+            if last.is_some_and(|last| !is_file(last)) {
+                beneath::file(base, relative, b"").at(name())?;
+            }
+            return Ok(());
+        }
+        mount_point(path, is_directory)
     }
 
     /// Detaches the old root and makes the new one read-only: a write to a place that is not in

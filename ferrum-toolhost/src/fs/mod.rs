@@ -3,6 +3,7 @@
 //! Nothing here decides whether an act is allowed; nothing here compares paths as text.
 
 pub mod atomic;
+pub mod beneath;
 pub mod budget;
 pub mod gaps;
 pub mod ignored;

@@ -3,16 +3,18 @@
 //! Works by descriptor from the parent on, follows no link, needs two descriptors at any depth,
 //! and leaves a parent that had to be opened as it was.
 
+use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, openat, renameat2};
-use nix::sys::stat::{Mode, fstat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, fstat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What its owner needs to list a directory and to change what is in it.
 const OWNER: u32 = 0o700;
@@ -85,7 +87,11 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-fn remove_at(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+/// Removes `name` in an open directory; nothing there is success.
+///
+/// # Errors
+/// The system's.
+pub fn remove_at(parent: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
     match unlinkat(parent, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
         Err(Errno::EISDIR) => {
@@ -102,17 +108,10 @@ fn open_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno
     let handle = openat(parent, name, flags | OFlag::O_PATH, Mode::empty())?;
     let mode = fstat(&handle)?.st_mode & 0o7777;
     if mode & OWNER != OWNER {
-        fs::set_permissions(
-            by_descriptor(handle.as_fd()),
-            fs::Permissions::from_mode(mode | OWNER),
-        )
-        .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EACCES)))?;
+        let mode = Mode::from_bits_truncate(mode | OWNER);
+        fchmodat(parent, name, mode, FchmodatFlags::NoFollowSymlink)?;
     }
     openat(parent, name, flags | OFlag::O_RDONLY, Mode::empty())
-}
-
-fn by_descriptor(fd: BorrowedFd<'_>) -> PathBuf {
-    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
 }
 
 /// Empties a directory: what lies in its sub-directories is moved up first, so that depth costs
@@ -169,9 +168,15 @@ fn remove_shallow(top: BorrowedFd<'_>, name: &OsStr, moved: &mut u64) -> Result<
 /// The first names in a directory; bounded, since the caller comes again.
 fn names(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
     const NAMES_MAX: usize = 4096;
-    let entries = fs::read_dir(by_descriptor(directory))
-        .map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or(libc::EIO)))?;
-    Ok(entries.flatten().map(|e| e.file_name()).take(NAMES_MAX).collect())
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut entries = Dir::openat(directory, ".", flags, Mode::empty())?;
+    Ok(entries
+        .iter()
+        .flatten()
+        .map(|e| OsStr::from_bytes(e.file_name().to_bytes()).to_owned())
+        .filter(|name| name != "." && name != "..")
+        .take(NAMES_MAX)
+        .collect())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod moved;
 pub mod parts;
 pub mod repos;
 mod sparse;
@@ -152,6 +153,8 @@ impl Guard {
         for root in &self.writable {
             open_way(root, &self.writable);
         }
+        let found = self.watch.look();
+        self.follow(&found.repositories);
         for index in 0..self.guarded.len() {
             let moved = self.guarded[index].moved_back(&self.writable);
             findings.extend(moved);
@@ -162,7 +165,7 @@ impl Guard {
                 findings.push(outcome(&folder.path, folder.part.restore(&folder.path)));
             }
         }
-        self.new_ones(&mut findings);
+        self.new_ones(found, &mut findings);
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
@@ -171,8 +174,7 @@ impl Guard {
         findings
     }
 
-    fn new_ones(&mut self, findings: &mut Findings) {
-        let mut found = self.watch.look();
+    fn new_ones(&mut self, mut found: Found, findings: &mut Findings) {
         for one in &self.guarded {
             found
                 .repositories

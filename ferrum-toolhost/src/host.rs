@@ -277,6 +277,7 @@ impl Start {
         tree.build(&view, &self.seal.session_dir.as_path().join("layers"))?;
         tree.keep_links(self.seal.cwd.as_path());
         tree.keep_links(self.seal.charter.places.home.as_path());
+        tree.keep_worktrees(&self.git_directories());
         tree.devices(&view.devices, self.seal.charter.limits.shm)?;
         if mode == Mode::Full {
             mounts::own_proc().map_err(|step| Trouble::Denied(DENIED_PROC, step))?;
@@ -356,6 +357,16 @@ impl Start {
             corner,
             notices,
         })
+    }
+
+    /// The git directories of the checkouts that the session is about.
+    fn git_directories(&self) -> Vec<PathBuf> {
+        let decision = &self.decision;
+        let tops = decision.grant.writable_roots().iter().chain(&decision.work_tree);
+        let mut all: Vec<PathBuf> = tops.map(|top| top.join(".git")).collect();
+        all.extend(decision.linked.iter().map(|linked| linked.directory.clone()));
+        all.dedup();
+        all
     }
 
     /// The session's corners on disk, one for each of its hosts.

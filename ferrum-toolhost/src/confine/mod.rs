@@ -12,6 +12,7 @@ pub mod namespace;
 pub mod rules;
 pub mod seccomp;
 pub mod view;
+pub mod worktrees;
 
 use crate::sys::process::{drop_capabilities, prctl, set_limit};
 use std::io;

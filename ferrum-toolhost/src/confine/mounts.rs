@@ -6,6 +6,7 @@
 //! which it is wider than planned.
 
 use super::view::{Entry, SYSTEM, Source, View};
+use super::worktrees;
 use crate::fs::beneath;
 use crate::sys::mount as sys;
 use ferrum_proto::seal::Access;
@@ -82,6 +83,8 @@ pub struct Tree {
     system_programs_only: bool,
     /// Mounted directories that commands write and that outlive a host.
     private: Vec<PathBuf>,
+    /// Directories of the view itself on the way to entries.
+    ways: Vec<PathBuf>,
     /// Entries that came out narrower than planned, and why.
     pub notices: Vec<String>,
 }
@@ -124,6 +127,7 @@ impl Tree {
             old_root,
             system_programs_only: false,
             private: Vec::new(),
+            ways: Vec::new(),
             notices: Vec::new(),
         })
     }
@@ -155,6 +159,31 @@ impl Tree {
                 Ok(()) => Ok(()),
                 Err(_) => self.same(entry),
             },
+            Source::Empty => self.way(&entry.path),
+        }
+    }
+
+    /// An empty directory that is made read-only when all is mounted in it.
+    fn way(&mut self, path: &Path) -> Result<(), Step> {
+        self.mount_point(path, true)?;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        mount(
+            Some("ferrum"),
+            path,
+            Some("tmpfs"),
+            flags,
+            Some("mode=755,size=4m"),
+        )
+        .at(format!("mount {}", path.display()))?;
+        self.ways.push(path.to_path_buf());
+        Ok(())
+    }
+
+    /// Lets git see that worktrees outside the view are there.
+    pub fn keep_worktrees(&self, git_dirs: &[PathBuf]) {
+        let own = [self.private.as_slice(), &self.ways, &[PathBuf::from("/")]].concat();
+        for git_dir in git_dirs {
+            worktrees::keep(git_dir, &own);
         }
     }
 
@@ -383,18 +412,13 @@ impl Tree {
         nix::unistd::fchdir(&self.old_root).at("enter the old root")?;
         umount2(".", MntFlags::MNT_DETACH).at("detach the old root")?;
         nix::unistd::chdir("/").at("enter the new root")?;
-        let root = open(
-            "/",
-            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
-            Mode::empty(),
-        )
-        .at("open /")?;
-        sys::set_attributes(
-            root.as_fd(),
-            sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV,
-            false,
-        )
-        .at("make the root read-only")?;
+        for own in self.ways.iter().map(PathBuf::as_path).chain([Path::new("/")]) {
+            let name = || format!("make {} read-only", own.display());
+            let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+            let mount = open(own, flags, Mode::empty()).at(name())?;
+            let attributes = sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV;
+            sys::set_attributes(mount.as_fd(), attributes, false).at(name())?;
+        }
         Ok(self.notices)
     }
 

@@ -61,6 +61,9 @@ impl Plan<'_> {
 
     fn view(&self, rules: &Rules) -> io::Result<()> {
         for entry in &self.view.entries {
+            if entry.source == Source::Empty {
+                continue;
+            }
             let exec = self.tier != Tier::High || SYSTEM.iter().any(|s| Path::new(s) == entry.path);
             let path = self.place(entry);
             if !self.mounted && entry.path == Path::new("/etc") && nix::unistd::geteuid().is_root() {
@@ -100,7 +103,7 @@ impl Plan<'_> {
     fn place<'a>(&self, entry: &'a Entry) -> &'a Path {
         match &entry.source {
             Source::Other(path) if !self.mounted => path,
-            Source::Other(_) | Source::Same | Source::Layered => &entry.path,
+            Source::Other(_) | Source::Same | Source::Layered | Source::Empty => &entry.path,
         }
     }
 }

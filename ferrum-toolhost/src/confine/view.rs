@@ -20,6 +20,8 @@ pub enum Source {
     Other(PathBuf),
     /// The same path of the machine, with writes going to a layer of the session.
     Layered,
+    /// Nothing: directories on the way to other entries, read-only. Without mounts it is no entry.
+    Empty,
 }
 
 /// One line of the view.
@@ -153,6 +155,7 @@ pub fn plan(seal: &Seal, decision: &Decision) -> View {
     );
     toolchains(charter, &home, &mut list);
     roots(decision, &mut list);
+    ways(decision, &home, &mut list);
     list.entries.sort_by_key(|e| e.path.components().count());
     let paths = |all: &[ferrum_proto::terms::PathBytes]| all.iter().map(|p| p.to_path_buf()).collect();
     View {
@@ -265,5 +268,25 @@ fn roots(decision: &Decision, list: &mut List) {
     }
     for root in decision.grant.writable_roots() {
         list.add(root.clone(), Source::Same, writable, "writable root");
+    }
+}
+
+/// The directories of the home that lead to roots. In the private home they would be writable, and
+/// a file written beside a root would seem to be there for the user, and is not.
+fn ways(decision: &Decision, home: &Path, list: &mut List) {
+    let grant = &decision.grant;
+    let linked = decision.linked.as_ref().map(|l| &l.directory);
+    let roots = grant.writable_roots().iter().chain(grant.readable_roots());
+    for root in roots.chain(&decision.work_tree).chain(linked) {
+        let mut names = root.strip_prefix(home).into_iter().flatten();
+        let (Some(first), Some(_)) = (names.next(), names.next()) else {
+            continue;
+        };
+        let way = home.join(first);
+        // Tools write their own files in directories that begin with a dot.
+        let is_tools = first.as_encoded_bytes().starts_with(b".");
+        if !is_tools && !list.seen.contains(&way) {
+            list.add(way, Source::Empty, Access::None, "on the way to a root");
+        }
     }
 }

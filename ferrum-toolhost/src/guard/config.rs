@@ -203,17 +203,37 @@ pub fn fold_worktree(old: &str, new: &str, worktree: &str) -> (String, bool) {
     };
     let mut whole = true;
     for entry in &own.entries {
-        let value = |config: &Config| config.value(&entry.section, entry.subsection.as_deref(), &entry.name);
-        let is_sparse =
-            entry.subsection.is_none() && SPARSE.contains(&(entry.section.as_str(), entry.name.as_str()));
+        let value = before.value(&entry.section, entry.subsection.as_deref(), &entry.name);
+        let is_sparse = entry.subsection.is_none()
+            && SPARSE.contains(&(entry.section.as_str(), entry.name.as_str()))
+            && matches!(entry.value.as_str(), "true" | "false");
         // What git moved over from the shared file is put back there by the merge.
-        whole &= is_sparse || value(&before).as_ref() == Some(&entry.value);
-        if is_sparse && value(&Config::parse(&text)).as_ref() != Some(&entry.value) {
-            end_line(&mut text);
-            text.push_str(&rendered(entry));
+        whole &= is_sparse || value.as_ref() == Some(&entry.value);
+        if is_sparse {
+            text = with_value(&text, entry);
         }
     }
     (text, whole)
+}
+
+/// The text with the entry's value for its key: in the place of the last one, or at the end.
+fn with_value(text: &str, entry: &Entry) -> String {
+    let line = format!("\t{} = {}\n", entry.name, entry.value);
+    let config = Config::parse(text);
+    let Some(last) = config.entries.iter().rfind(|e| key(e) == key(entry)) else {
+        let mut text = text.to_owned();
+        end_line(&mut text);
+        return format!("{text}[{}]\n{line}", entry.section);
+    };
+    let (head, old, tail) = (
+        &text[..last.lines.start],
+        &text[last.lines.clone()],
+        &text[last.lines.end..],
+    );
+    if last.value == entry.value {
+        return text.to_owned();
+    }
+    format!("{head}{}{line}{tail}", kept_header(old))
 }
 
 /// The text without some entries.

@@ -7,6 +7,7 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod moved;
 pub mod parts;
 pub mod repos;
 mod sparse;
@@ -40,6 +41,8 @@ struct Guarded {
     repository: Repository,
     /// The entry itself where it is a file or a link.
     entry: Part,
+    /// Another one looks after the directory that the entry names.
+    is_pin: bool,
     inode: Option<(u64, u64)>,
     parts: GitParts,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
@@ -101,8 +104,11 @@ impl Guard {
         repositories.append(&mut found.repositories);
         let mut seen = BTreeSet::new();
         repositories.retain(|r| seen.insert(r.entry.clone()));
-        repos::share(&mut repositories);
+        let shared = repos::shared(&repositories);
         let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
+        for one in &mut guarded {
+            one.is_pin = shared.contains(&one.repository.entry);
+        }
         let folders: Vec<Folder> = writable
             .iter()
             .map(|root| root.join(".ferrum"))
@@ -152,6 +158,8 @@ impl Guard {
         for root in &self.writable {
             open_way(root, &self.writable);
         }
+        let found = self.watch.look();
+        self.follow(&found.repositories);
         for index in 0..self.guarded.len() {
             let moved = self.guarded[index].moved_back(&self.writable);
             findings.extend(moved);
@@ -162,7 +170,7 @@ impl Guard {
                 findings.push(outcome(&folder.path, folder.part.restore(&folder.path)));
             }
         }
-        self.new_ones(&mut findings);
+        self.new_ones(found, &mut findings);
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
@@ -171,8 +179,7 @@ impl Guard {
         findings
     }
 
-    fn new_ones(&mut self, findings: &mut Findings) {
-        let mut found = self.watch.look();
+    fn new_ones(&mut self, mut found: Found, findings: &mut Findings) {
         for one in &self.guarded {
             found
                 .repositories
@@ -243,6 +250,7 @@ impl Guarded {
         Self {
             repository,
             entry,
+            is_pin: false,
             inode,
             parts,
             covers: Vec::new(),
@@ -258,7 +266,7 @@ impl Guarded {
             EntryKind::File | EntryKind::Symlink => {
                 bind_here(&entry, &entry, true)?;
                 self.remember(entry.clone());
-                if !git_dir.is_dir() || git_dir == entry || !is_writable_here(&git_dir) {
+                if self.is_pin || !git_dir.is_dir() || git_dir == entry || !is_writable_here(&git_dir) {
                     return Ok(());
                 }
                 bind_here(&git_dir, &git_dir, false)?;
@@ -360,6 +368,10 @@ impl Guarded {
                 Err(e) => format!("could not remove {}: {e}", shown(entry)),
             });
         }
+        if self.is_pin {
+            findings.extend(self.put_back_entry());
+            return;
+        }
         if !self.repository.git_dir.exists() {
             return;
         }
@@ -376,14 +388,7 @@ impl Guarded {
                 None => findings.extend(self.parts.put_back_config()),
             }
         } else {
-            if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink)
-                && Part::of(&self.repository.entry) != self.entry
-            {
-                findings.push(outcome(
-                    &self.repository.entry,
-                    self.entry.restore(&self.repository.entry),
-                ));
-            }
+            findings.extend(self.put_back_entry());
             findings.extend(self.parts.put_back());
         }
         for (name, part) in leftovers(&self.repository.git_dir) {
@@ -394,6 +399,14 @@ impl Guarded {
                 ));
             }
         }
+    }
+
+    /// Where it is a file or a link that mounts do not hold.
+    fn put_back_entry(&self) -> Option<String> {
+        let entry = &self.repository.entry;
+        let is_text = matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink);
+        let is_changed = is_text && !self.is_covered() && Part::of(entry) != self.entry;
+        is_changed.then(|| outcome(entry, self.entry.restore(entry)))
     }
 
     fn fold_sparse(&self) {

@@ -184,20 +184,21 @@ pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
     all
 }
 
-/// A git directory that several entries name is looked after once, by the entry that is the
-/// directory itself where there is one; the others (a submodule's gitfile) are pinned alone.
-pub fn share(repositories: &mut [Repository]) {
-    let is_itself = |r: &Repository| matches!(r.kind, EntryKind::Directory | EntryKind::Bare);
-    let mut held: BTreeSet<PathBuf> = repositories
+/// Entries whose git directory another one looks after: the one that is the directory itself, or
+/// the first that names it. A submodule's gitfile is such an entry.
+#[must_use]
+pub fn shared(repositories: &[Repository]) -> BTreeSet<PathBuf> {
+    let is_itself = |r: &&Repository| matches!(r.kind, EntryKind::Directory | EntryKind::Bare);
+    let mut held: BTreeSet<&Path> = repositories
         .iter()
-        .filter(|r| is_itself(r))
-        .map(|r| r.git_dir.clone())
+        .filter(is_itself)
+        .map(|r| r.git_dir.as_path())
         .collect();
-    for repository in repositories.iter_mut().filter(|r| !is_itself(r)) {
-        if !held.insert(repository.git_dir.clone()) {
-            repository.git_dir.clone_from(&repository.entry);
-        }
-    }
+    repositories
+        .iter()
+        .filter(|r| !is_itself(r) && !held.insert(&r.git_dir))
+        .map(|r| r.entry.clone())
+        .collect()
 }
 
 /// The canonical directory that a gitfile names.
@@ -333,12 +334,14 @@ mod tests {
         fs::create_dir(root.join("s")).unwrap();
         fs::write(root.join("s/.git"), "gitdir: ../.git/modules/s\n").unwrap();
         let mut found = Found::default();
+        fs::create_dir(root.join("o")).unwrap();
+        std::os::unix::fs::symlink("../.git/modules/s", root.join("o/.git")).unwrap();
         walk(&root, &mut found);
-        share(&mut found.repositories);
-        let held: Vec<_> = found.repositories.iter().map(|r| r.git_dir.clone()).collect();
-        let module = root.join(".git/modules/s");
-        assert_eq!(held.iter().filter(|d| **d == module).count(), 1);
-        assert!(held.contains(&root.join("s/.git")));
+        let shared = shared(&found.repositories);
+        assert_eq!(
+            shared.into_iter().collect::<Vec<_>>(),
+            [root.join("o/.git"), root.join("s/.git")]
+        );
     }
 
     #[test]

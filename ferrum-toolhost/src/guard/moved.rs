@@ -1,0 +1,138 @@
+//! Repositories that a command moved together with the directory around them.
+//!
+//! Covers move along with their directory, so the guard only has to learn the new names. The old
+//! ones stay guarded as places where nothing was: what appears there is not what was moved away.
+
+use super::parts::GitParts;
+use super::repos::{EntryKind, Repository};
+use super::{Guard, Guarded};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+impl Guard {
+    /// Recognises guarded directories, by inode, among the repositories that appeared.
+    pub(super) fn follow(&mut self, appeared: &[Repository]) {
+        for repository in appeared {
+            let inode = fs::symlink_metadata(&repository.entry).map(|m| (m.dev(), m.ino()));
+            let moved = self
+                .guarded
+                .iter()
+                .find(|g| g.inode.is_some() && g.inode == inode.as_ref().ok().copied() && g.went_away());
+            let Some((from, to)) = moved.map(|g| (top_of(&g.repository), top_of(repository))) else {
+                continue;
+            };
+            self.rename(&from, &to);
+        }
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) {
+        let mut old = Vec::new();
+        for one in &mut self.guarded {
+            if let Some(place) = one.renamed(from, to) {
+                old.push(std::mem::replace(&mut one.repository.entry, place));
+            }
+        }
+        // Back where it came from: the place is its own again.
+        let own: Vec<PathBuf> = self
+            .guarded
+            .iter()
+            .filter(|g| g.inode.is_some())
+            .map(|g| g.repository.entry.clone())
+            .collect();
+        self.guarded
+            .retain(|g| g.inode.is_some() || !own.contains(&g.repository.entry));
+        self.guarded.extend(old.into_iter().map(|entry| {
+            Guarded::new(Repository {
+                git_dir: entry.clone(),
+                kind: EntryKind::Directory,
+                entry,
+            })
+        }));
+    }
+}
+
+impl Guarded {
+    /// Nothing stands at the old name. Without covers a git directory can be moved alone: it is
+    /// then moved back, not followed.
+    fn went_away(&self) -> bool {
+        let entry = &self.repository.entry;
+        let is_absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        is_absent(entry) && (!self.covers.is_empty() || entry.parent().is_some_and(is_absent))
+    }
+
+    /// Takes over the names below `to`; returns the new entry if this one was moved.
+    fn renamed(&mut self, from: &Path, to: &Path) -> Option<PathBuf> {
+        let moved = |path: &Path| path.strip_prefix(from).ok().map(|rest| to.join(rest));
+        let entry = moved(&self.repository.entry)?;
+        if self.inode.is_none() || fs::symlink_metadata(&entry).is_err() {
+            return None;
+        }
+        let rename = |path: &mut PathBuf| {
+            if let Some(new) = moved(path) {
+                *path = new;
+            }
+        };
+        rename(&mut self.repository.git_dir);
+        self.covers.iter_mut().for_each(|(path, _)| rename(path));
+        let GitParts { git_dir, others, .. } = &mut self.parts;
+        rename(git_dir);
+        others.iter_mut().for_each(|(path, _)| rename(path));
+        Some(entry)
+    }
+}
+
+/// What was moved, at the least: the directory around a `.git`, or the bare repository itself.
+fn top_of(repository: &Repository) -> PathBuf {
+    match (repository.kind, repository.entry.parent()) {
+        (EntryKind::Directory, Some(top)) => top.to_path_buf(),
+        _ => repository.entry.clone(),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn repository(path: &Path) {
+        for part in ["objects", "refs"] {
+            fs::create_dir_all(path.join(".git").join(part)).unwrap();
+        }
+        fs::write(path.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(path.join(".git/config"), "[core]\n\tbare = false\n").unwrap();
+    }
+
+    #[test]
+    fn a_moved_repository_is_guarded_under_its_new_name_and_back() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        repository(&root.join("a"));
+        let mut guard = Guard::new(&[root.clone()], Vec::new(), None).unwrap();
+        let call = |guard: &mut Guard, act: &dyn Fn()| {
+            guard.before();
+            act();
+            guard.after()
+        };
+        let rename = |from: &str, to: &str| fs::rename(root.join(from), root.join(to)).unwrap();
+        assert_eq!(call(&mut guard, &|| rename("a", "b")), Vec::<String>::new());
+        let plant = || fs::write(root.join("b/.git/commondir"), "/evil").unwrap();
+        assert_eq!(call(&mut guard, &plant).len(), 1);
+        assert!(!root.join("b/.git/commondir").exists());
+
+        // Something else at the old name is not taken for what was there.
+        let forge = || {
+            repository(&root.join("a"));
+            fs::write(root.join("a/.git/config"), "[core]\n\tfsmonitor = ./x\n").unwrap();
+        };
+        assert_eq!(call(&mut guard, &forge).len(), 1);
+        let config = fs::read_to_string(root.join("a/.git/config")).unwrap();
+        assert!(!config.contains("fsmonitor"));
+        fs::remove_dir_all(root.join("a")).unwrap();
+
+        assert_eq!(call(&mut guard, &|| rename("b", "a")), Vec::<String>::new());
+        let plant = || fs::write(root.join("a/.git/commondir"), "/evil").unwrap();
+        assert_eq!(call(&mut guard, &plant).len(), 1);
+        assert!(!root.join("a/.git/commondir").exists());
+    }
+}

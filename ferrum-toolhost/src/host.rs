@@ -462,6 +462,7 @@ impl Start {
             spool,
             spool_budget: SESSION_SPOOL_BYTES_MAX,
             pids: limits.pids,
+            pids_held: walls.process_limit,
             memory: limits.memory,
             file: limits.file,
             commands: 0,

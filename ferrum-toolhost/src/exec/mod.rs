@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod denial;
 pub mod environment;
+pub mod outcome;
 pub mod output;
 pub mod processes;
 pub mod run;

@@ -1,8 +1,8 @@
 //! `bash` and `wait`: permit → runner → the lines that the model gets.
 
 use crate::admit::{self, Judge, Permit};
-use crate::exec::{denial, outcome};
 use crate::exec::run::{Cancel, Ran, Runner};
+use crate::exec::{denial, outcome};
 use crate::from_wire::{CommandText, Until, Wait};
 use crate::guard::{Findings, Guard};
 use crate::seal::to_wire;
@@ -228,7 +228,11 @@ impl Commands {
             stderr_bytes: ran.stderr.total,
             cpu_us: ran.main.map(|m| m.cpu_us),
             peak_memory: ran.peak_memory,
-            limits_missing: ran.limits_missing.iter().map(|limit| (*limit).to_owned()).collect(),
+            limits_missing: ran
+                .limits_missing
+                .iter()
+                .map(|limit| (*limit).to_owned())
+                .collect(),
         }
     }
 }

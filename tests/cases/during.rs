@@ -9,6 +9,7 @@ use crate::ground::Ground;
 use crate::keys::Keys;
 use crate::observe::family;
 use crate::setup;
+use ferrum_tests::who::Who;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -35,6 +36,7 @@ pub struct Intruder {
     moment: Moment,
     script: String,
     cwd: PathBuf,
+    who: Who,
     family: Vec<u32>,
     scanned: Instant,
     acted: bool,
@@ -57,6 +59,7 @@ impl Intruder {
             moment,
             script,
             cwd: ground.cwd(),
+            who: ground.who.clone(),
             family: Vec::new(),
             scanned: Instant::now(),
             acted: false,
@@ -110,11 +113,10 @@ impl Intruder {
     }
 
     fn shell(&self) -> bool {
-        let status = std::process::Command::new("/bin/sh")
-            .args(["-c", &self.script])
-            .current_dir(&self.cwd)
-            .status();
-        status.is_ok_and(|status| status.success())
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", &self.script]).current_dir(&self.cwd);
+        self.who.apply(&mut command);
+        command.status().is_ok_and(|status| status.success())
     }
 
     pub fn was_in_time(&self) -> bool {

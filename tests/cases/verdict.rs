@@ -62,12 +62,12 @@ fn attempt(case: &Case, with_program: bool) -> Result<Option<Vec<String>>, Strin
     ground.hand_over().map_err(|e| e.to_string())?;
     let task = task(case, &ground, late)?;
     let target = task.calls.first().and_then(|call| call["path"].as_str());
+    let before = Before::of(&ground, &spoken_of(&case.expect, &ground)?);
     let intruder = case
         .during
         .clone()
         .map(|keys| Intruder::new(keys, &ground, target))
         .transpose()?;
-    let before = Before::of(&ground, &spoken_of(&case.expect, &ground)?);
     let ran = product::ask(case, &task, &ground, &prepared, intruder)?;
     if !ran.seen.intruded {
         return Ok(None);

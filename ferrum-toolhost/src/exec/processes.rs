@@ -55,7 +55,10 @@ pub fn sweep_children(group: i32, kill_cgroup: impl Fn(), is_populated: impl Fn(
     loop {
         // Counted while they still run: who was killed is a zombie that nobody counts.
         let left = descendants(&children());
-        count(&mut swept, left.iter().copied().filter(|pid| seen.insert(*pid)).collect());
+        count(
+            &mut swept,
+            left.iter().copied().filter(|pid| seen.insert(*pid)).collect(),
+        );
         // The group's leader is reaped; members may remain.
         let _ = kill(-group, libc::SIGKILL);
         kill_cgroup();

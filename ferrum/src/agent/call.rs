@@ -90,14 +90,12 @@ pub(super) async fn execute(
         Ok(history) => return look_back(log, history).await,
     };
     match host.call(request.clone(), progress).await {
-        Ok(result) => {
-            CallResult {
-                text: result.text,
-                is_error: is_error(&result.reply),
-                refused: matches!(result.reply.outcome, Outcome::Refused(_)),
-                denials: result.reply.denials,
-            }
-        }
+        Ok(result) => CallResult {
+            text: result.text,
+            is_error: is_error(&result.reply),
+            refused: matches!(result.reply.outcome, Outcome::Refused(_)),
+            denials: result.reply.denials,
+        },
         Err(fault @ Fault::NotStarted(_)) => CallResult::error(format!("{}: {fault}", request.tool())),
         Err(fault @ Fault::EffectUnknown(_)) => CallResult::error(format!(
             "the tool host failed during {}: {fault}. Look before you repeat it.",

@@ -94,6 +94,8 @@ pub struct CommandReport {
     pub end: CommandEnd,
     /// Exit status, or 128 + signal.
     pub status: Option<i32>,
+    /// The signal that ended the command's own process, where one did.
+    pub signal: Option<i32>,
     pub isolation: Isolation,
     pub containment: Containment,
     pub residual: Residual,
@@ -106,6 +108,8 @@ pub struct CommandReport {
     pub stderr_bytes: u64,
     pub cpu_us: Option<u64>,
     pub peak_memory: Option<u64>,
+    /// Limits of the charter that nothing held during this call.
+    pub limits_missing: Vec<String>,
 }
 
 /// How a command ended.

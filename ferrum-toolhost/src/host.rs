@@ -329,10 +329,6 @@ impl Start {
     }
 
     fn without_mounts(&mut self) -> Result<Built, Trouble> {
-        prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(|source| Step {
-            what: "subreaper".into(),
-            source,
-        })?;
         let view = view::plan(&self.seal, &self.decision);
         let corner = own_corner(&self.corners())?;
         let guard = self.guard(None)?;
@@ -471,6 +467,9 @@ impl Start {
         let reach = if mode == Mode::Full {
             Reach::Namespace
         } else {
+            // Also with a mount view: without it an orphan would be the launcher's, and outlive
+            // its call.
+            prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(|e| setup(format!("subreaper: {e}")))?;
             Reach::Subreaper
         };
         let signals = block_signals().map_err(|e| setup(format!("signals: {e}")))?;
@@ -494,6 +493,7 @@ impl Start {
             spool,
             spool_budget: SESSION_SPOOL_BYTES_MAX,
             pids: limits.pids,
+            pids_held: walls.process_limit,
             memory: limits.memory,
             file: limits.file,
             commands: 0,

@@ -7,6 +7,7 @@ use crate::admit::Judge;
 use crate::command::Commands;
 use crate::exec::run::{Cancel, Runner};
 use crate::from_wire::from_wire;
+use crate::fs::name::shown;
 use crate::guard::Guard;
 use crate::host::{Built, Start};
 use crate::report;
@@ -22,11 +23,12 @@ use ferrum_proto::reply::{CommandReport, Denial, FromHost, Outcome, Refusal, Rep
 use ferrum_proto::request::{ToHost, ToolRequest};
 use ferrum_proto::seal::{Ready, SealFailed, SealFailure};
 use ferrum_proto::terms::PathBytes;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 use policy::isolation::Walls;
 use policy::{Ground, Network, Tier};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,6 +85,12 @@ impl Outbox {
                 other => return other,
             }
         }
+    }
+
+    /// Tells the front at once that nothing more will come.
+    fn hang_up(&self) {
+        // The process ends next, which has the same effect a little later.
+        let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
     }
 
     /// Sends a result: its text in chunks, then the reply.
@@ -423,6 +431,9 @@ impl Desk {
             let refusal = policy::Refusal::plain("tool", text, "");
             return done.answer(id, Finished::refused(&refusal, Timings::default()));
         }
+        if is_removed(&self.cwd) {
+            return self.give_up(id, &done);
+        }
         let read_only = request.is_read_only();
         let request = match from_wire(request) {
             Ok(request) => request,
@@ -448,6 +459,26 @@ impl Desk {
                     done,
                 });
             }
+        }
+    }
+
+    /// A sealed host cannot follow to a new directory of that name, so it makes room for one that
+    /// can: once nothing else runs or waits, this host ends.
+    fn give_up(&self, id: u64, done: &Done) {
+        let text = format!(
+            "the working directory {} does not exist any more; nothing was run. Once it is there again, repeat the call.",
+            shown(&self.judge.ground.cwd)
+        );
+        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
+        let mut waiting = [PollFd::new(self.outbox.socket.as_fd(), PollFlags::POLLIN)];
+        let is_idle = self
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty();
+        if is_idle && poll(&mut waiting, PollTimeout::ZERO) == Ok(0) {
+            self.outbox.hang_up();
+            exit_now(0);
         }
     }
 
@@ -504,6 +535,11 @@ fn finished(result: Result<ToolOutput, ToolError>, timings: Timings) -> Finished
         Err(ToolError::Failed { text, denials }) => Finished::failed(text, denials, timings),
         Err(ToolError::Refused(refusal)) => Finished::refused(&refusal, timings),
     }
+}
+
+/// A directory that has lost its last name.
+fn is_removed(directory: &OwnedFd) -> bool {
+    nix::sys::stat::fstat(directory).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 /// The queue of commands and its one worker.

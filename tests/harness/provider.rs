@@ -36,21 +36,32 @@ impl Provider {
     /// When there is no loopback.
     #[must_use]
     pub fn start(script: Vec<Answer>) -> Self {
+        let mut script: VecDeque<Answer> = script.into();
+        Self::answering(move || {
+            if script.len() > 1 {
+                script.pop_front()
+            } else {
+                script.front().cloned()
+            }
+        })
+    }
+
+    /// A server that asks `next` for each answer, once the request is there: what `next` does
+    /// happens between two steps of the turn.
+    ///
+    /// # Panics
+    /// When there is no loopback.
+    #[must_use]
+    pub fn answering(next: impl FnMut() -> Option<Answer> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let port = listener.local_addr().expect("its address").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&requests);
+        let next = Arc::new(Mutex::new(next));
         std::thread::spawn(move || {
-            let mut script: VecDeque<Answer> = script.into();
             while let Ok((stream, _)) = listener.accept() {
-                let answer = if script.len() > 1 {
-                    script.pop_front()
-                } else {
-                    script.front().cloned()
-                };
-                let Some(answer) = answer else { return };
-                let seen = Arc::clone(&seen);
-                std::thread::spawn(move || serve(stream, &answer, &seen));
+                let (seen, next) = (Arc::clone(&seen), Arc::clone(&next));
+                std::thread::spawn(move || serve(stream, &seen, &*next));
             }
         });
         Self { port, requests }
@@ -81,19 +92,21 @@ impl Provider {
     }
 }
 
-fn serve(mut stream: TcpStream, answer: &Answer, seen: &Mutex<Vec<Request>>) {
+fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, next: &Mutex<impl FnMut() -> Option<Answer>>) {
     let Some(request) = read_request(&mut stream) else {
         return;
     };
     if let Ok(mut requests) = seen.lock() {
         requests.push(request);
     }
+    let answer = next.lock().ok().and_then(|mut next| next());
     match answer {
-        Answer::Bytes(bytes) => {
-            let _ = stream.write_all(bytes);
+        None => {}
+        Some(Answer::Bytes(bytes)) => {
+            let _ = stream.write_all(&bytes);
         }
-        Answer::Stall(bytes) => {
-            let _ = stream.write_all(bytes);
+        Some(Answer::Stall(bytes)) => {
+            let _ = stream.write_all(&bytes);
             std::thread::sleep(Duration::from_secs(300));
         }
     }

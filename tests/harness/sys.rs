@@ -1,6 +1,22 @@
-//! The few raw calls of the tests: a filter that denies namespaces, set between fork and exec.
+//! The few raw calls of the tests, made between fork and exec: a filter that denies namespaces,
+//! and a controlling terminal.
 
 use std::process::Command;
+
+/// Gives the program a session of its own with its standard input as controlling terminal.
+#[expect(unsafe_code, reason = "pre_exec and TIOCSCTTY have no safe wrapper")]
+pub fn take_terminal(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the closure makes two system calls, allocates nothing and is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
 
 /// Makes the program run under a seccomp filter that answers `unshare`, `setns` and `clone` with
 /// new-namespace flags by EPERM and `clone3` by ENOSYS, as the default profile of containers does.

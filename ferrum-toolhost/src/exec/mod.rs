@@ -4,6 +4,7 @@ pub mod cgroup;
 pub mod check;
 pub mod denial;
 pub mod environment;
+pub mod outcome;
 pub mod output;
 pub mod processes;
 pub mod run;

@@ -89,6 +89,8 @@ pub struct Runner {
     pub spool: PathBuf,
     pub spool_budget: u64,
     pub pids: u32,
+    /// The namespace's own `pid_max` holds `pids`.
+    pub pids_held: bool,
     pub memory: u64,
     pub file: u64,
     pub commands: u64,
@@ -106,6 +108,7 @@ pub struct Ran {
     pub joined_cgroup: bool,
     pub cgroup_error: Option<String>,
     pub peak_memory: Option<u64>,
+    pub limits_missing: Vec<&'static str>,
 }
 
 struct Pipe {
@@ -128,11 +131,17 @@ impl Runner {
         self.commands += 1;
         let number = self.commands;
         let mut cgroup_error = None;
+        let mut limits_missing = vec![];
+        limits_missing.extend((self.pids > 0 && !self.pids_held).then_some("pids"));
+        limits_missing.extend((self.memory > 0).then_some("memory"));
         let cgroup = self
             .cgroup
             .as_mut()
             .and_then(|session| match session.open(self.pids, self.memory) {
-                Ok((cgroup, _)) => Some(cgroup),
+                Ok((cgroup, held)) => {
+                    limits_missing.retain(|limit| !held.contains(limit));
+                    Some(cgroup)
+                }
                 Err(e) => {
                     cgroup_error = Some(format!("cannot make a cgroup: {e}"));
                     None
@@ -210,6 +219,7 @@ impl Runner {
             joined_cgroup,
             cgroup_error,
             peak_memory,
+            limits_missing,
         })
     }
 }

@@ -14,6 +14,7 @@ mod codes;
 mod deny;
 mod git;
 mod hard;
+mod heredoc;
 mod high;
 mod inspection;
 mod interpreter;
@@ -27,6 +28,7 @@ mod payload;
 mod place;
 mod programs;
 mod quote;
+mod rewrite;
 mod script;
 mod walk;
 mod word;
@@ -65,14 +67,7 @@ pub fn judge(command: &str, grant: &Grant, ground: &Ground) -> Verdict {
 
 fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     chars::check_control(text)?;
-    let parsed = parse::parse(text, DEPTH_MAX)?;
-    let root = parsed.tree.root_node();
-    audit::check_carriage_returns(root, text)?;
-    let script = lower::lower(root, text);
-    let unreadable = match &parsed.gap {
-        Some(gap) => Err(describe_gap(gap, text)),
-        None => audit::audit(root, text),
-    };
+    let (script, unreadable) = understand(text, DEPTH_MAX)?;
     let mut hard = Hard {
         ground,
         strict: !trusts_walls,
@@ -98,16 +93,57 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     Ok(())
 }
 
+/// The script as far as it can be read, and why it cannot be read with certainty.
+fn understand(text: &str, depth_max: usize) -> Result<(Vec<Node>, Check), Deny> {
+    let parsed = parse::parse(text, depth_max)?;
+    let root = parsed.tree.root_node();
+    audit::check_carriage_returns(root, text)?;
+    let Some(gap) = &parsed.gap else {
+        return Ok((lower::lower(root, text, &[]), audit::audit(root, text)));
+    };
+    match rewritten(text, depth_max)? {
+        Some(script) => Ok((script, Ok(()))),
+        None => Ok((lower::lower(root, text, &[]), Err(describe_gap(gap, text)))),
+    }
+}
+
+/// The script in a form that the grammar can read, where that means the same to bash.
+fn rewritten(text: &str, depth_max: usize) -> Result<Option<Vec<Node>>, Deny> {
+    let mut heredocs = Vec::new();
+    let mut plain = text.to_owned();
+    if let Some(extracted) = heredoc::extract(text) {
+        (plain, heredocs) = (extracted.text, extracted.heredocs);
+    }
+    let rewrites = rewrite::all(&mut plain);
+    if heredocs.is_empty() && rewrites.is_empty() {
+        return Ok(None);
+    }
+    let parsed = parse::parse(&plain, depth_max)?;
+    let root = parsed.tree.root_node();
+    let holds = parsed.gap.is_none()
+        && audit::audit(root, &plain).is_ok()
+        && rewrites.iter().all(|rewrite| rewrite.holds(root))
+        && heredocs
+            .iter()
+            .all(|one| rewrite::starts_redirect(root, one.operator.start));
+    if !holds {
+        return Ok(None);
+    }
+    for heredoc in &mut heredocs {
+        if heredoc.read(text, depth_max).is_err() || heredoc.word.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(lower::lower(root, &plain, &heredocs)))
+}
+
 /// Reads a text that stands inside `outer` others, for the hard rules. The deeper it lies, the
 /// flatter it must be: the walks of all of them stand on one stack.
 fn read(text: &str, outer: usize) -> Result<Vec<Node>, Deny> {
     chars::check_control(text)?;
-    let parsed = parse::parse(text, DEPTH_MAX / (outer + 1))?;
-    if let Some(gap) = &parsed.gap {
-        return Err(describe_gap(gap, text));
-    }
-    audit::audit(parsed.tree.root_node(), text)?;
-    Ok(lower::lower(parsed.tree.root_node(), text))
+    let (script, unreadable) = understand(text, DEPTH_MAX / (outer + 1))?;
+    unreadable?;
+    Ok(script)
 }
 
 fn describe_gap(gap: &parse::Gap, text: &str) -> Deny {

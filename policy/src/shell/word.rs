@@ -1,5 +1,6 @@
 //! Syntax tree → decoded words: quote removal, escapes, expansions as pieces.
 
+use super::heredoc::Heredoc;
 use super::lower::children;
 use super::quote;
 use super::script::{Arithmetic, Param, Piece, Word};
@@ -8,6 +9,8 @@ use tree_sitter::Node as Tree;
 /// Lowers nodes of one text.
 pub(super) struct Lower<'a> {
     pub(super) text: &'a str,
+    /// What was taken out of the text.
+    pub(super) heredocs: &'a [Heredoc],
 }
 
 impl Lower<'_> {

@@ -18,9 +18,11 @@ pub mod fs;
 pub mod guard;
 pub mod host;
 pub mod launcher;
+pub mod outbox;
 pub mod report;
 pub mod seal;
 pub mod serve;
+pub mod session;
 pub mod sys;
 pub mod tool;
 

@@ -5,338 +5,52 @@
 
 use crate::admit::Judge;
 use crate::command::Commands;
-use crate::exec::run::{Cancel, Runner};
+use crate::exec::run::Cancel;
 use crate::from_wire::from_wire;
 use crate::fs::name::shown;
 use crate::guard::Guard;
-use crate::host::{Built, Start};
-use crate::report;
-use crate::seal::to_wire;
+use crate::outbox::{Finished, Outbox, micros};
+use crate::session::Session;
 use crate::sys::process::exit_now;
 use crate::tool::{CommandCall, Native, ToolError, ToolOutput, native, run_native};
-use ferrum_proto::frame::{self, FrameReader};
-use ferrum_proto::limits::{
-    CHUNK_BYTES_MAX, FROM_HOST_FRAME_BYTES_MAX, RESULT_BYTES_MAX, TO_HOST_FRAME_BYTES_MAX,
-};
+use ferrum_proto::frame::FrameReader;
+use ferrum_proto::limits::TO_HOST_FRAME_BYTES_MAX;
 use ferrum_proto::order::ToHostOrder;
-use ferrum_proto::reply::{CommandReport, Denial, FromHost, Outcome, Refusal, Reply, Timings};
+use ferrum_proto::reply::{FromHost, Outcome, Timings};
 use ferrum_proto::request::{ToHost, ToolRequest};
-use ferrum_proto::seal::{Ready, SealFailed, SealFailure};
-use ferrum_proto::terms::PathBytes;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{read, write};
-use policy::isolation::Walls;
-use policy::{Ground, Network, Tier};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// The tool socket's sending side, shared by all threads. A frame is written whole or the host ends.
-#[derive(Clone)]
-pub struct Outbox {
-    socket: Arc<OwnedFd>,
-    writing: Arc<Mutex<()>>,
-}
-
-impl Outbox {
-    #[must_use]
-    pub fn new(socket: OwnedFd) -> Self {
-        Self {
-            socket: Arc::new(socket),
-            writing: Arc::new(Mutex::new(())),
-        }
-    }
-
-    pub fn hello(&self) {
-        let build = ferrum_proto::BUILD.to_owned();
-        self.send(&FromHost::Hello {
-            protocol: ferrum_proto::PROTOCOL,
-            build,
-        });
-    }
-
-    /// Sends one frame. A front that is gone, or a frame that is too large for the wire, ends the host.
-    pub fn send(&self, message: &FromHost) {
-        let Ok(bytes) = frame::encode(message, FROM_HOST_FRAME_BYTES_MAX) else {
-            exit_now(3)
-        };
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            match write(&*self.socket, rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(nix::Error::EINTR) => {}
-                Err(_) => exit_now(0),
-            }
-        }
-    }
-
-    /// Reads from the front; 0 when it is gone.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn receive(&self, buffer: &mut [u8]) -> nix::Result<usize> {
-        loop {
-            match read(&*self.socket, buffer) {
-                Err(nix::Error::EINTR) => {}
-                other => return other,
-            }
-        }
-    }
-
-    /// Tells the front at once that nothing more will come.
-    fn hang_up(&self) {
-        // The process ends next, which has the same effect a little later.
-        let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
-    }
-
-    /// Sends a result: its text in chunks, then the reply.
-    pub fn reply(&self, id: u64, done: Finished) {
-        let mut text = done.text;
-        if text.len() > RESULT_BYTES_MAX {
-            let mut end = RESULT_BYTES_MAX - 64;
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            text.push_str("\n[the result was cut here]");
-        }
-        for chunk in text.as_bytes().chunks(CHUNK_BYTES_MAX) {
-            self.send(&FromHost::Chunk {
-                id,
-                bytes: chunk.to_vec(),
-            });
-        }
-        let reply = Reply {
-            outcome: done.outcome,
-            text_bytes: text.len() as u64,
-            denials: done.denials,
-            command: done.command,
-            changed: done
-                .changed
-                .iter()
-                .map(|p| PathBytes::from(p.as_path()))
-                .collect(),
-            timings: done.timings,
-        };
-        self.send(&FromHost::Reply { id, reply });
-    }
-}
-
-/// How a call ended, before it is put into frames.
-pub struct Finished {
-    pub outcome: Outcome,
-    pub text: String,
-    pub denials: Vec<Denial>,
-    pub command: Option<CommandReport>,
-    pub changed: Vec<PathBuf>,
-    pub timings: Timings,
-}
-
-impl Finished {
-    #[must_use]
-    pub fn failed(text: String, denials: Vec<Denial>, timings: Timings) -> Self {
-        Self {
-            outcome: Outcome::Failed,
-            text,
-            denials,
-            command: None,
-            changed: Vec::new(),
-            timings,
-        }
-    }
-
-    /// A policy refusal as the model reads it.
-    #[must_use]
-    pub fn refused(refusal: &policy::Refusal, timings: Timings) -> Self {
-        let place = if refusal.line > 0 {
-            format!(" at {}:{}", refusal.line, refusal.column)
-        } else {
-            String::new()
-        };
-        let mut text = format!("refused by policy ({}){place}: {}", refusal.code, refusal.message);
-        if !refusal.hint.is_empty() {
-            text.push_str("\nhint: ");
-            text.push_str(&refusal.hint);
-        }
-        let refusal = Refusal {
-            code: refusal.code.into(),
-            line: refusal.line,
-            column: refusal.column,
-            message: refusal.message.clone(),
-            hint: refusal.hint.clone(),
-        };
-        Self {
-            outcome: Outcome::Refused(refusal),
-            text,
-            denials: Vec::new(),
-            command: None,
-            changed: Vec::new(),
-            timings,
-        }
-    }
-}
-
-/// Microseconds since `from`.
-#[must_use]
-pub fn micros(from: Instant) -> u64 {
-    u64::try_from(from.elapsed().as_micros()).unwrap_or(u64::MAX)
-}
-
-/// A sealed host, ready to serve.
-pub struct Session {
-    outbox: Outbox,
-    judge: Arc<Judge>,
-    cwd: Arc<OwnedFd>,
-    commands: Commands,
-    guard: Arc<Mutex<Guard>>,
-    ready: Ready,
-}
-
-impl Session {
-    /// Judges the walls by the tier's promises.
-    ///
-    /// # Errors
-    /// The failed seal, where less is in force than is required.
-    pub fn new(
-        start: Start,
-        built: Built,
-        runner: Runner,
-        cwd: OwnedFd,
-        walls: Walls,
-        network: Network,
-        environment: Vec<String>,
-    ) -> Result<Self, (Outbox, SealFailed)> {
-        let grant = start.decision.grant.clone();
-        let (isolation, promises) = policy::isolation::judge(grant.tier(), network, &walls);
-        let wall_report = report::walls(&walls, &start.missing);
-        if !is_enough(grant.tier(), isolation, grant.require()) {
-            let (message, hint) = report::too_weak(grant.tier(), isolation, grant.require(), &wall_report);
-            return Err((
-                start.outbox,
-                SealFailed {
-                    kind: SealFailure::Isolation,
-                    message,
-                    hint,
-                },
-            ));
-        }
-        let places = &start.seal.charter.places;
-        let own: Vec<PathBuf> = [&places.config, &places.data].map(|p| p.to_path_buf()).into();
-        let private = private_places(&built, walls.mount_view && grant.tier() != Tier::Low);
-        let ground = Ground {
-            cwd: start.decision.cwd.clone(),
-            home: built.home.clone(),
-            writable: grant.writable_roots().to_vec(),
-            readable: grant.readable_roots().to_vec(),
-            private,
-            protected: own,
-            isolation,
-        };
-        let containment = report::containment(&walls, signal_is_refused());
-        let mut notices = built.notices.clone();
-        if network != grant.network() {
-            notices.push(
-                "network is none: private needs a network namespace, which this machine does not give".into(),
-            );
-        }
-        let shell = report::shell(grant.shell(), isolation);
-        if shell != grant.shell() {
-            notices.push("shell is static: auto needs full isolation".into());
-        }
-        let ready = Ready {
-            isolation: to_wire::isolation(isolation),
-            network: to_wire::network(network),
-            shell: to_wire::shell(shell),
-            containment,
-            walls: wall_report,
-            promises: report::promises(promises),
-            view: report::view(&built.view),
-            environment,
-            notices,
-            setup_us: micros(start.began),
-        };
-        let judge = Arc::new(Judge { grant, ground });
-        let guard = Arc::new(Mutex::new(built.guard));
-        let commands = Commands::new(
-            runner,
-            Arc::clone(&judge),
-            Arc::clone(&guard),
-            network,
-            containment,
-        );
-        Ok(Self {
-            outbox: start.outbox,
-            judge,
-            cwd: Arc::new(cwd),
-            commands,
-            guard,
-            ready,
-        })
-    }
-
-    /// Serves until the front goes away. The process ends here, and with it everything that runs.
-    pub fn serve(self) -> ! {
-        self.outbox.send(&FromHost::Ready(Box::new(self.ready)));
-        let mut desk = Desk {
-            outbox: self.outbox.clone(),
-            judge: self.judge,
-            cwd: self.cwd,
-            guard: self.guard,
-            order: Arc::new(Mutex::new(ToHostOrder::default())),
-            running: Arc::new(Mutex::new(HashMap::new())),
-            queue: self.commands.start(self.outbox.clone()),
-        };
-        let mut reader = FrameReader::new(TO_HOST_FRAME_BYTES_MAX);
-        let mut buffer = vec![0u8; 64 << 10];
-        loop {
-            match self.outbox.receive(&mut buffer) {
-                // The front is gone: so is the reason to be.
-                Ok(0) | Err(_) => exit_now(0),
-                Ok(count) => reader.push(&buffer[..count]),
-            }
-            loop {
-                match reader.next::<ToHost>() {
-                    Ok(Some(message)) => desk.take(message),
-                    Ok(None) => break,
-                    Err(_) => exit_now(3),
-                }
-            }
-        }
-    }
-}
-
-fn is_enough(tier: Tier, isolation: policy::Isolation, require: policy::Require) -> bool {
-    let wanted = match require {
-        policy::Require::Any => policy::Isolation::Partial,
-        policy::Require::Kernel if tier == Tier::Low => policy::Isolation::Partial,
-        policy::Require::Kernel => policy::Isolation::Kernel,
-        policy::Require::Full => policy::Isolation::Full,
+/// Serves until the front goes away. The process ends here, and with it everything that runs.
+pub fn serve(session: Session) -> ! {
+    session.outbox.send(&FromHost::Ready(Box::new(session.ready)));
+    let mut desk = Desk {
+        outbox: session.outbox.clone(),
+        judge: session.judge,
+        cwd: session.cwd,
+        guard: session.guard,
+        order: Arc::new(Mutex::new(ToHostOrder::default())),
+        running: Arc::new(Mutex::new(HashMap::new())),
+        queue: session.commands.start(session.outbox.clone()),
     };
-    isolation >= wanted
-}
-
-/// Signal 0 to the launcher, which is this process's parent where there is no pid namespace.
-fn signal_is_refused() -> bool {
-    let parent = nix::unistd::getppid().as_raw();
-    parent > 0 && crate::sys::process::kill(parent, 0).is_err_and(|e| e.raw_os_error() == Some(libc::EPERM))
-}
-
-fn private_places(built: &Built, mounted: bool) -> Vec<PathBuf> {
-    if mounted {
-        ["/tmp", "/var/tmp", "/dev/shm"]
-            .iter()
-            .map(PathBuf::from)
-            .chain([built.home.clone()])
-            .collect()
-    } else {
-        vec![built.temporary.clone(), built.home.clone()]
-            .into_iter()
-            .filter(|p| p != Path::new("/tmp") && p != &built.view.home)
-            .collect()
+    let mut reader = FrameReader::new(TO_HOST_FRAME_BYTES_MAX);
+    let mut buffer = vec![0u8; 64 << 10];
+    loop {
+        match session.outbox.receive(&mut buffer) {
+            // The front is gone: so is the reason to be.
+            Ok(0) | Err(_) => exit_now(0),
+            Ok(count) => reader.push(&buffer[..count]),
+        }
+        loop {
+            match reader.next::<ToHost>() {
+                Ok(Some(message)) => desk.take(message),
+                Ok(None) => break,
+                Err(_) => exit_now(3),
+            }
+        }
     }
 }
 
@@ -470,14 +184,12 @@ impl Desk {
             shown(&self.judge.ground.cwd)
         );
         done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
-        let mut waiting = [PollFd::new(self.outbox.socket.as_fd(), PollFlags::POLLIN)];
         let is_idle = self
             .running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .is_empty();
-        if is_idle && poll(&mut waiting, PollTimeout::ZERO) == Ok(0) {
-            self.outbox.hang_up();
+        if is_idle && self.outbox.hang_up_if_quiet() {
             exit_now(0);
         }
     }

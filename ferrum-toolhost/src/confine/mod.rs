@@ -11,11 +11,21 @@ pub mod mounts;
 pub mod namespace;
 pub mod rules;
 pub mod seccomp;
+pub mod unreadable;
 pub mod view;
 pub mod worktrees;
 
+use crate::report;
 use crate::sys::process::{drop_capabilities, prctl, set_limit};
+use landlock::Ability;
+use mounts::Step;
+use namespace::Namespaces;
+use policy::isolation::Walls;
+use policy::{Network, Tier};
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use view::View;
 
 /// How much of the mount view the machine lets us have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,14 +38,119 @@ pub enum Mode {
     LandlockOnly,
 }
 
+/// What the last walls are made from.
+pub struct Restriction<'a> {
+    pub mode: Mode,
+    pub namespaces: Namespaces,
+    pub tier: Tier,
+    /// As granted; what is in force follows from the namespaces.
+    pub network: Network,
+    pub view: &'a View,
+    pub corner: &'a Path,
+    pub cgroup: Option<BorrowedFd<'a>>,
+    pub process_limit: bool,
+}
+
+/// Proof that this process has given everything up, with the walls that hold it. Only [`restrict`]
+/// makes one, and a session cannot be made without.
+pub struct Confined {
+    walls: Walls,
+    network: Network,
+    layer: Option<OwnedFd>,
+}
+
+impl Confined {
+    #[must_use]
+    pub fn walls(&self) -> &Walls {
+        &self.walls
+    }
+
+    /// The network in force.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// The Landlock layer that each command adds; none where the kernel has no Landlock.
+    ///
+    /// # Errors
+    /// The system's, when descriptors run out.
+    pub fn layer(&self) -> io::Result<Option<OwnedFd>> {
+        self.layer.as_ref().map(OwnedFd::try_clone).transpose()
+    }
+}
+
+/// Closes the last walls on the calling process: privileges, Landlock, the filter.
+///
+/// # Errors
+/// The failing step. A kernel without Landlock or seccomp is no failure here: the walls say so.
+pub fn restrict(plan: &Restriction<'_>) -> Result<Confined, Step> {
+    let ability = Ability::probe();
+    let mounted = plan.mode != Mode::LandlockOnly;
+    give_up_privileges()?;
+    let layer = if ability.abi > 0 {
+        Some(landlock_layers(plan, ability, mounted)?)
+    } else {
+        None
+    };
+    let network = report::network(plan.network, plan.namespaces.network);
+    let profile = seccomp::Profile {
+        deny_inet: network == Network::None,
+        deny_unix: !mounted && plan.tier != Tier::Low,
+        shared_pids: plan.mode != Mode::Full,
+        deny_exec: false,
+    };
+    let filtered = seccomp::apply(profile).is_ok();
+    let walls = Walls {
+        landlock_abi: ability.abi,
+        seccomp: filtered,
+        no_capabilities: true,
+        mount_view: mounted,
+        pid_namespace: plan.mode == Mode::Full,
+        network_namespace: plan.namespaces.network,
+        socket_filter: profile.deny_inet && filtered,
+        cgroup: plan.cgroup.is_some(),
+        proc_read_only: mounted || ability.abi > 0,
+        process_limit: plan.process_limit,
+    };
+    Ok(Confined {
+        walls,
+        network,
+        layer,
+    })
+}
+
+/// Applies the host's own layer and returns the commands'.
+fn landlock_layers(plan: &Restriction<'_>, ability: Ability, mounted: bool) -> Result<OwnedFd, Step> {
+    let layers = rules::Plan {
+        ability,
+        tier: plan.tier,
+        view: plan.view,
+        mounted,
+        corner: plan.corner,
+        copies: rules::copies_of(plan.corner),
+        cgroup: plan.cgroup,
+    }
+    .build()
+    .map_err(|source| Step {
+        what: "landlock rules".into(),
+        source,
+    })?;
+    landlock::apply(&layers.host).map_err(|source| Step {
+        what: "landlock".into(),
+        source,
+    })?;
+    Ok(layers.command)
+}
+
 /// Gives up what no later step needs: new privileges, core dumps, capabilities, being looked into.
 ///
 /// # Errors
 /// The failing call.
-pub fn give_up_privileges() -> Result<(), mounts::Step> {
+pub fn give_up_privileges() -> Result<(), Step> {
     let step = |what: &str| {
         let what = what.to_owned();
-        move |source: io::Error| mounts::Step { what, source }
+        move |source: io::Error| Step { what, source }
     };
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map_err(step("no_new_privs"))?;
     set_limit(libc::RLIMIT_CORE, 0).map_err(step("core limit"))?;

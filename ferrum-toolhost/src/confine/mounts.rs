@@ -528,31 +528,6 @@ pub fn cover(path: &Path, is_directory: bool) -> Result<(), Step> {
         .at(format!("cover {}", path.display()))
 }
 
-/// uid 0 reads system files as their owner. Covers those that others may not read.
-///
-/// # Errors
-/// [`Step`].
-pub fn hide_unreadable(top: &Path) -> Result<(), Step> {
-    const ENTRIES_MAX: usize = 20_000;
-    let mut open = vec![top.to_path_buf()];
-    let mut seen = 0;
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            seen += 1;
-            let Ok(meta) = entry.metadata() else { continue };
-            let mode = meta.permissions().mode();
-            if meta.is_dir() && mode & 0o005 != 0o005 {
-                cover(&entry.path(), true)?;
-            } else if meta.is_dir() && seen < ENTRIES_MAX {
-                open.push(entry.path());
-            } else if meta.is_file() && mode & 0o004 == 0 {
-                cover(&entry.path(), false)?;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Bounds processes and threads of the namespace, for uid 0 too.
 ///
 /// # Errors

@@ -78,7 +78,6 @@ fn parent<'a>(base: &Path, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::fs;

@@ -180,7 +180,6 @@ fn names(directory: BorrowedFd<'_>) -> Result<Vec<OsString>, Errno> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

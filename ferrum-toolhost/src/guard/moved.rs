@@ -91,7 +91,6 @@ fn top_of(repository: &Repository) -> PathBuf {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -326,7 +326,7 @@ fn what_cannot_be_run_becomes_an_error_for_the_model() {
         "not valid JSON",
         "\"path\" is missing",
         "refused by policy",
-        "effect of this call is unknown",
+        "whether the call took effect is unknown",
     ];
     for ((text, is_error), expected) in results.iter().zip(expected) {
         assert!(*is_error && text.contains(expected), "{text}");

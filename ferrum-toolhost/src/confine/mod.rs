@@ -61,6 +61,8 @@ pub fn reader<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
                 deny_unix: true,
                 shared_pids: true,
                 deny_exec: true,
+                deny_ipc: true,
+                deny_attributes: true,
             })?;
             Ok(work())
         });

@@ -493,7 +493,7 @@ pub fn cover(path: &Path, is_directory: bool) -> Result<(), Step> {
 /// # Errors
 /// [`Step`].
 pub fn hide_unreadable(top: &Path) -> Result<(), Step> {
-    const ENTRIES_MAX: usize = 20_000;
+    const ENTRIES_MAX: usize = 200_000;
     let mut open = vec![top.to_path_buf()];
     let mut seen = 0;
     while let Some(directory) = open.pop() {
@@ -501,9 +501,10 @@ pub fn hide_unreadable(top: &Path) -> Result<(), Step> {
             seen += 1;
             let Ok(meta) = entry.metadata() else { continue };
             let mode = meta.permissions().mode();
-            if meta.is_dir() && mode & 0o005 != 0o005 {
+            // What is beyond the bound is not looked at, so it is not shown either.
+            if meta.is_dir() && (mode & 0o005 != 0o005 || seen >= ENTRIES_MAX) {
                 cover(&entry.path(), true)?;
-            } else if meta.is_dir() && seen < ENTRIES_MAX {
+            } else if meta.is_dir() {
                 open.push(entry.path());
             } else if meta.is_file() && mode & 0o004 == 0 {
                 cover(&entry.path(), false)?;

@@ -55,10 +55,12 @@ struct Redirect {
     text: String,
 }
 
-/// A root's `.ferrum`.
+/// A root's `.ferrum`, or a start-up file of the home at low.
 struct Folder {
     path: PathBuf,
     part: Part,
+    /// In the home: what appears is put aside rather than removed, since it may be the user's own.
+    in_home: bool,
 }
 
 /// Watches over the protected parts of one session.
@@ -77,14 +79,15 @@ pub struct Guard {
 pub type Findings = Vec<String>;
 
 impl Guard {
-    /// Takes stock of the writable roots and of git directories outside them. With a place for
-    /// config copies, covers what it finds by mounts.
+    /// Takes stock of the writable roots, of git directories outside them and of single paths that
+    /// are to stay as they are. With a place for config copies, covers what it finds by mounts.
     ///
     /// # Errors
     /// [`Step`] where a cover fails.
     pub fn new(
         writable: &[PathBuf],
         outside: Vec<Repository>,
+        single: Vec<PathBuf>,
         copies: Option<PathBuf>,
     ) -> Result<Self, Step> {
         let mut found = Found::default();
@@ -103,10 +106,12 @@ impl Guard {
         let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
         let folders: Vec<Folder> = writable
             .iter()
-            .map(|root| root.join(".ferrum"))
-            .map(|path| Folder {
+            .map(|root| (root.join(".ferrum"), false))
+            .chain(single.into_iter().map(|path| (path, true)))
+            .map(|(path, in_home)| Folder {
                 part: Part::of(&path),
                 path,
+                in_home,
             })
             .collect();
         if let Some(copies) = &copies {
@@ -116,9 +121,7 @@ impl Guard {
             for folder in folders.iter().filter(|f| f.part != Part::Absent) {
                 bind_here(&folder.path, &folder.path, true)?;
             }
-            for socket in &found.sockets {
-                cover(socket, false)?;
-            }
+            cover_sockets(&found.sockets)?;
         }
         let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
         Ok(Self {
@@ -157,7 +160,7 @@ impl Guard {
         }
         for folder in &self.folders {
             if Part::of(&folder.path) != folder.part {
-                findings.push(outcome(&folder.path, folder.part.restore(&folder.path)));
+                findings.push(folder.put_back());
             }
         }
         self.new_ones(&mut findings);
@@ -224,6 +227,28 @@ impl Guard {
             .iter()
             .any(|g| target.starts_with(&g.repository.git_dir));
         !in_root && !in_guarded
+    }
+}
+
+impl Folder {
+    fn put_back(&self) -> String {
+        if !self.in_home || self.part != Part::Absent {
+            return outcome(&self.path, self.part.restore(&self.path));
+        }
+        let here = nix::fcntl::AT_FDCWD;
+        let flags = nix::fcntl::RenameFlags::RENAME_NOREPLACE;
+        for number in 1..100 {
+            let mut aside = self.path.clone().into_os_string();
+            aside.push(format!(".put-aside-{number}"));
+            match nix::fcntl::renameat2(here, &self.path, here, aside.as_os_str(), flags) {
+                Ok(()) => {
+                    return format!("put {} aside as {}", shown(&self.path), shown(Path::new(&aside)));
+                }
+                Err(nix::errno::Errno::EEXIST) => {}
+                Err(errno) => return format!("could not put {} aside: {errno}", shown(&self.path)),
+            }
+        }
+        format!("could not put {} aside: too many like it", shown(&self.path))
     }
 }
 
@@ -459,6 +484,29 @@ impl Redirect {
         self.real.set_len(text.len() as u64)?;
         self.real.sync_data()
     }
+}
+
+/// Covers the sockets of a place that commands see but do not write: somebody outside may listen.
+///
+/// # Errors
+/// [`Step`].
+pub fn close_sockets(top: &Path) -> Result<(), Step> {
+    let mut found = Found::default();
+    repos::walk(top, &mut found);
+    repos::sockets_of(top, &mut found.sockets);
+    cover_sockets(&found.sockets)
+}
+
+fn cover_sockets(sockets: &[PathBuf]) -> Result<(), Step> {
+    let mut seen = BTreeSet::new();
+    for socket in sockets.iter().filter(|s| seen.insert(*s)) {
+        match cover(socket, false) {
+            // Its owner has just removed it.
+            Err(step) if step.source.kind() == std::io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 fn id_of(path: &Path) -> Option<u64> {

@@ -12,6 +12,7 @@ use crate::confine::view::{self, View};
 use crate::confine::{Mode, give_up_privileges, reader, seccomp};
 use crate::exec::cgroup::SessionCgroup;
 use crate::exec::environment;
+use crate::exec::processes;
 use crate::exec::run::{Reach, Runner, SESSION_SPOOL_BYTES_MAX};
 use crate::guard::{Guard, repos};
 use crate::report;
@@ -197,6 +198,15 @@ impl Start {
         if prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).is_err() || self.is_orphan() {
             exit_now(1);
         }
+        // Pid 1 of a namespace adopts anyway; elsewhere orphans of a command would go to the launcher.
+        if let Err(e) = prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0) {
+            fail(
+                &self.outbox,
+                SealFailure::Setup,
+                &format!("subreaper: {e}"),
+                "run `ferrum doctor`",
+            );
+        }
         let built = match mode {
             Mode::LandlockOnly => self.without_mounts(),
             Mode::Full | Mode::SharedPids => self.with_mounts(mode, namespaces),
@@ -297,10 +307,6 @@ impl Start {
     }
 
     fn without_mounts(&mut self) -> Result<Built, Trouble> {
-        prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(|source| Step {
-            what: "subreaper".into(),
-            source,
-        })?;
         let view = view::plan(&self.seal, &self.decision);
         let corner = own_corner(&self.corners())?;
         let guard = self.guard(None)?;
@@ -451,7 +457,14 @@ impl Start {
         let reach = if mode == Mode::Full {
             Reach::Namespace
         } else {
-            Reach::Subreaper
+            // KILL at the launcher's death would leave the command's processes to nobody.
+            let scoped = ability.scopes_signals()
+                && processes::is_scoped()
+                && (self.life.try_clone())
+                    .and_then(processes::end_with_launcher)
+                    .and_then(|()| prctl(libc::PR_SET_PDEATHSIG, 0, 0))
+                    .is_ok();
+            Reach::Subreaper { scoped }
         };
         let signals = block_signals().map_err(|e| setup(format!("signals: {e}")))?;
         let environment = environment::build(

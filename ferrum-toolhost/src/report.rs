@@ -129,13 +129,12 @@ pub fn view(view: &View) -> Vec<ViewEntry> {
 
 /// The name of how the end of a call is known.
 #[must_use]
-pub fn containment(walls: &Walls) -> terms::Containment {
+pub fn containment(walls: &Walls, scoped: bool) -> terms::Containment {
     match (walls.cgroup, walls.pid_namespace) {
         (true, true) => terms::Containment::CgroupAndPidNamespace,
         (false, true) => terms::Containment::PidNamespace,
         (true, false) => terms::Containment::Cgroup,
-        // Signals out of the domain fail with EPERM from ABI 6 on.
-        (false, false) if walls.landlock_abi >= 6 => terms::Containment::ScopeAndSubreaper,
+        (false, false) if scoped => terms::Containment::ScopeAndSubreaper,
         (false, false) => terms::Containment::Subreaper,
     }
 }

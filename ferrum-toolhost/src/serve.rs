@@ -5,7 +5,7 @@
 
 use crate::admit::Judge;
 use crate::command::Commands;
-use crate::exec::run::{Cancel, Runner};
+use crate::exec::run::{Cancel, Reach, Runner};
 use crate::from_wire::from_wire;
 use crate::guard::Guard;
 use crate::host::{Built, Start};
@@ -219,7 +219,7 @@ impl Session {
             protected: own,
             isolation,
         };
-        let containment = report::containment(&walls);
+        let containment = report::containment(&walls, runner.reach == Reach::Subreaper { scoped: true });
         let mut notices = built.notices.clone();
         if network != grant.network() {
             notices.push(

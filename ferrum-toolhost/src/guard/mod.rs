@@ -21,7 +21,7 @@ use repos::{EntryKind, Found, Repository};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ use watch::Watch;
 const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
 const TODO: &str = "rebase-merge/git-rebase-todo";
+/// Bytes of a config file that are taken over.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
 
@@ -350,6 +352,12 @@ impl Guarded {
     }
 
     fn before(&mut self) {
+        if let Some(redirect) = &mut self.redirect {
+            if redirect.refresh() {
+                // The look after the call tries again.
+                let _ = redirect.reset_copy();
+            }
+        }
         // Somebody outside may have made a hook or edited the config between two calls.
         if !self.is_covered() {
             self.covers.clear();
@@ -451,7 +459,18 @@ impl Redirect {
         if new.as_deref() == Some(&self.text) {
             return;
         }
+        let is_stale = self.refresh();
+        if is_stale {
+            findings.push(format!(
+                "{}: kept out the whole change (somebody else changed the file meanwhile)",
+                shown(path)
+            ));
+        }
         let merged = match &new {
+            _ if is_stale => config::Merged {
+                text: self.text.clone(),
+                dropped: Vec::new(),
+            },
             Some(new) => config::merge(&self.text, new),
             None => config::Merged {
                 text: self.text.clone(),
@@ -468,14 +487,35 @@ impl Redirect {
             findings.push(format!("{}: kept out {}", shown(path), merged.dropped.join(", ")));
         }
         if new.as_deref() != Some(&self.text) {
-            let part = Part::File {
-                bytes: self.text.clone().into_bytes(),
-                mode: 0o644,
-            };
-            if let Err(e) = part.restore(&self.copy) {
+            if let Err(e) = self.reset_copy() {
                 findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
             }
         }
+    }
+
+    /// Takes over what somebody outside, or another session, wrote into the real file in place.
+    fn refresh(&mut self) -> bool {
+        let mut bytes = Vec::new();
+        let read = (self.real.seek(SeekFrom::Start(0))).and_then(|_| {
+            Read::by_ref(&mut self.real)
+                .take(CONFIG_BYTES_MAX)
+                .read_to_end(&mut bytes)
+        });
+        match read.ok().and_then(|_| String::from_utf8(bytes).ok()) {
+            Some(text) if text != self.text => {
+                self.text = text;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn reset_copy(&self) -> std::io::Result<()> {
+        let part = Part::File {
+            bytes: self.text.clone().into_bytes(),
+            mode: 0o644,
+        };
+        part.restore(&self.copy)
     }
 
     fn write(&mut self, text: &str) -> std::io::Result<()> {

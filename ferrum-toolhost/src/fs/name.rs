@@ -53,7 +53,7 @@ pub fn shown_line(value: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(value.len().min(2 * LINE_CHARS_MAX));
     escape_into(
         &mut out,
-        value[..end.unwrap_or(value.len())].as_bytes(),
+        &value.as_bytes()[..end.unwrap_or(value.len())],
         is_hidden,
     );
     if end.is_some() {

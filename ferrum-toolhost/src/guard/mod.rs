@@ -352,11 +352,11 @@ impl Guarded {
     }
 
     fn before(&mut self) {
-        if let Some(redirect) = &mut self.redirect {
-            if redirect.refresh() {
-                // The look after the call tries again.
-                let _ = redirect.reset_copy();
-            }
+        if let Some(redirect) = &mut self.redirect
+            && redirect.refresh()
+        {
+            // The look after the call tries again.
+            let _ = redirect.reset_copy();
         }
         // Somebody outside may have made a hook or edited the config between two calls.
         if !self.is_covered() {

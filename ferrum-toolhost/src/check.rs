@@ -137,6 +137,8 @@ fn confine(ability: Ability, bash: &CString) -> Result<(), String> {
         deny_unix: true,
         shared_pids: true,
         deny_exec: false,
+        deny_ipc: true,
+        deny_attributes: true,
     };
     // A kernel without filters gets none.
     let _ = seccomp::apply(profile);

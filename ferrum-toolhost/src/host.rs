@@ -222,6 +222,15 @@ impl Start {
         if prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).is_err() || self.is_orphan() {
             exit_now(1);
         }
+        // Pid 1 of a namespace adopts anyway; elsewhere orphans of a command would go to the launcher.
+        if let Err(e) = prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0) {
+            fail(
+                &self.outbox,
+                SealFailure::Setup,
+                &format!("subreaper: {e}"),
+                "run `ferrum doctor`",
+            );
+        }
         let built = match mode {
             Mode::LandlockOnly => self.without_mounts(),
             Mode::Full | Mode::SharedPids => self.with_mounts(mode, namespaces),

@@ -127,15 +127,15 @@ pub fn view(view: &View) -> Vec<ViewEntry> {
         .collect()
 }
 
-/// The name of how the end of a call is known. `scope_held`: a signal out of the session's domain
+/// The name of how the end of a call is known. `scoped`: a signal out of the session's domain
 /// was tried and refused.
 #[must_use]
-pub fn containment(walls: &Walls, scope_held: bool) -> terms::Containment {
+pub fn containment(walls: &Walls, scoped: bool) -> terms::Containment {
     match (walls.cgroup, walls.pid_namespace) {
         (true, true) => terms::Containment::CgroupAndPidNamespace,
         (false, true) => terms::Containment::PidNamespace,
         (true, false) => terms::Containment::Cgroup,
-        (false, false) if scope_held => terms::Containment::ScopeAndSubreaper,
+        (false, false) if scoped => terms::Containment::ScopeAndSubreaper,
         (false, false) => terms::Containment::Subreaper,
     }
 }

@@ -3,7 +3,7 @@
 use crate::admit::Judge;
 use crate::command::Commands;
 use crate::confine::Confined;
-use crate::exec::run::Runner;
+use crate::exec::run::{Reach, Runner};
 use crate::guard::Guard;
 use crate::host::{Built, Start};
 use crate::outbox::{Outbox, micros};
@@ -53,7 +53,8 @@ impl Session {
             promises,
             walls,
         };
-        let ready = ready(&start, &built, &confined, judged, environment);
+        let scoped = runner.reach == Reach::Subreaper { scoped: true };
+        let ready = ready(&start, &built, &confined, judged, environment, scoped);
         let ground = ground(&start, &built, &confined, isolation);
         let (containment, network) = (ready.containment, confined.network());
         let judge = Arc::new(Judge { grant, ground });
@@ -102,6 +103,7 @@ fn ready(
     confined: &Confined,
     judged: Judged,
     environment: Vec<String>,
+    scoped: bool,
 ) -> Ready {
     let grant: &Grant = &start.decision.grant;
     let mut notices = built.notices.clone();
@@ -118,7 +120,7 @@ fn ready(
         isolation: to_wire::isolation(judged.isolation),
         network: to_wire::network(confined.network()),
         shell: to_wire::shell(shell),
-        containment: report::containment(confined.walls(), signal_is_refused()),
+        containment: report::containment(confined.walls(), scoped),
         walls: judged.walls,
         promises: report::promises(judged.promises),
         view: report::view(&built.view),
@@ -136,12 +138,6 @@ fn is_enough(tier: Tier, isolation: Isolation, require: Require) -> bool {
         Require::Full => Isolation::Full,
     };
     isolation >= wanted
-}
-
-/// Signal 0 to the launcher, which is this process's parent where there is no pid namespace.
-fn signal_is_refused() -> bool {
-    let parent = nix::unistd::getppid().as_raw();
-    parent > 0 && crate::sys::process::kill(parent, 0).is_err_and(|e| e.raw_os_error() == Some(libc::EPERM))
 }
 
 fn private_places(built: &Built, mounted: bool) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | reading | mount view; Landlock ≥ 1 | the view is a list of what may be read |
 //! | writing | mount view; Landlock ≥ 3 | below ABI 3 Landlock does not cover truncation |
+//! | attributes | mount view; the filter (high) | modes, owners and times outside the roots: Landlock does not cover them |
 //! | network | network namespace; socket filter | not asked for when the network is `full` |
 //! | front | pid namespace; Landlock ≥ 3 with the filter | signals, ptrace and `/proc` of the front |
 //! | protected | mount view; read-only roots (high) | Landlock cannot except a path from a writable root |
@@ -103,6 +104,13 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
         (
             "writing",
             vec![("mount view", walls.mount_view), ("landlock", landlock_writes)],
+        ),
+        (
+            "attributes",
+            vec![
+                ("mount view", walls.mount_view),
+                ("seccomp", high && walls.seccomp),
+            ],
         ),
         (
             "network",
@@ -234,7 +242,10 @@ mod tests {
             .filter(|one| one.held_by.is_empty())
             .map(|one| one.name)
             .collect();
-        assert_eq!(open, ["protected", "processes", "lifetime", "resources"]);
+        assert_eq!(
+            open,
+            ["attributes", "protected", "processes", "lifetime", "resources"]
+        );
     }
 
     #[test]

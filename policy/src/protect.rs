@@ -36,7 +36,7 @@ pub const START_UP_HOME: &[&str] = &[
 
 /// Absolute: never written at any tier.
 #[rustfmt::skip]
-const SYSTEM_UNWRITABLE: &[&str] = &[
+pub const SYSTEM_UNWRITABLE: &[&str] = &[
     "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d",
     "/etc/hosts", "/etc/pam.d", "/etc/ld.so.preload", "/etc/ssh", "/boot", "/proc", "/sys", "/dev",
 ];

@@ -39,6 +39,12 @@ impl Ability {
         rights
     }
 
+    /// Signals do not leave the domain. Asking a process of another uid would not tell.
+    #[must_use]
+    pub fn scopes_signals(self) -> bool {
+        self.scopes() & sys::SCOPE_SIGNAL != 0
+    }
+
     fn scopes(self) -> u64 {
         if self.abi >= 6 {
             sys::SCOPE_ABSTRACT_UNIX | sys::SCOPE_SIGNAL

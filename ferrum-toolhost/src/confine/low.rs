@@ -1,9 +1,13 @@
 //! The view of tier low: the machine as the user sees it, with single places covered.
 
 use super::mounts::{Step, bind_here, cover as cover_with_nothing, cover_proc};
+use crate::sys::mount as sys;
 use ferrum_proto::seal::Seal;
 use nix::mount::{MsFlags, mount};
+use std::ffi::CString;
 use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -53,12 +57,15 @@ pub fn cover(seal: &Seal) -> Result<(), Step> {
     for relative in policy::protect::CREDENTIALS_HOME {
         absent(&home.join(relative))?;
     }
-    for relative in policy::protect::START_UP_HOME {
-        let path = home.join(relative);
-        if fs::symlink_metadata(&path).is_ok_and(|m| m.is_file() || m.is_dir()) {
-            bind_here(&path, &path, true)?;
-        }
+    let start_up = policy::protect::START_UP_HOME.iter().map(|name| home.join(name));
+    let system = policy::protect::SYSTEM_UNWRITABLE.iter().map(PathBuf::from);
+    for path in start_up.chain(system.filter(|path| !is_kernel_tree(path))) {
+        read_only(&path)?;
     }
+    // Private homes and session directories: what a later session is built from. The session's own
+    // corner stays open.
+    let corners = seal.session_dir.as_path().join("corner");
+    keep_writable(&corners, || read_only(places.cache.as_path()))?;
     let runtime = PathBuf::from(format!("/run/user/{}", nix::unistd::geteuid()));
     let sockets = SOCKETS
         .iter()
@@ -71,6 +78,44 @@ pub fn cover(seal: &Seal) -> Result<(), Step> {
     }
     terminals()?;
     cover_proc()
+}
+
+/// Covered in part, by `cover_proc`, or full of what ordinary programs write.
+fn is_kernel_tree(path: &Path) -> bool {
+    path == Path::new("/proc") || path == Path::new("/dev")
+}
+
+/// Where a link leads counts: that is what programs read.
+fn read_only(path: &Path) -> Result<(), Step> {
+    match fs::canonicalize(path) {
+        Ok(real) => bind_here(&real, &real, true),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Takes `path` as it is, makes what is around it narrower by `narrow`, and puts it in again.
+fn keep_writable(path: &Path, narrow: impl Fn() -> Result<(), Step>) -> Result<(), Step> {
+    let step = |source| Step {
+        what: format!("keep {} writable", path.display()),
+        source,
+    };
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|e| step(e.into()))?;
+    let tree = sys::clone_tree(nix::fcntl::AT_FDCWD, &name, true, false).map_err(step)?;
+    narrow()?;
+    sys::attach(tree.as_fd(), &name).map_err(step)
+}
+
+/// Names of the home that are held by looking again after each call: start-up files, which may be
+/// absent or links, and places of credentials that are not there.
+#[must_use]
+pub fn watched(seal: &Seal) -> Vec<PathBuf> {
+    let home = seal.charter.places.home.as_path();
+    let start_up = policy::protect::START_UP_HOME.iter().map(|name| home.join(name));
+    let absent = policy::protect::CREDENTIALS_HOME
+        .iter()
+        .map(|name| home.join(name))
+        .filter(|path| fs::symlink_metadata(path).is_err());
+    start_up.chain(absent).collect()
 }
 
 /// Nothing at all, whatever it is.

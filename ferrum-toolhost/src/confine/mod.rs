@@ -99,6 +99,8 @@ pub fn restrict(plan: &Restriction<'_>) -> Result<Confined, Step> {
         deny_unix: !mounted && plan.tier != Tier::Low,
         shared_pids: plan.mode != Mode::Full,
         deny_exec: false,
+        deny_ipc: !plan.namespaces.ipc && plan.tier != Tier::Low,
+        deny_attributes: !mounted && plan.tier == Tier::High,
     };
     let filtered = seccomp::apply(profile).is_ok();
     let walls = Walls {
@@ -177,6 +179,8 @@ pub fn reader<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
                 deny_unix: true,
                 shared_pids: true,
                 deny_exec: true,
+                deny_ipc: true,
+                deny_attributes: true,
             })?;
             Ok(work())
         });

@@ -26,6 +26,12 @@ pub struct Profile {
     pub shared_pids: bool,
     /// No program can be started: for the reader thread.
     pub deny_exec: bool,
+    /// System V and POSIX queues, semaphores and shared memory: where no ipc namespace parts those
+    /// of the session from the user's.
+    pub deny_ipc: bool,
+    /// Modes, owners, times and attributes cannot be changed: at high without a mount view, which
+    /// would hold them, since Landlock does not.
+    pub deny_attributes: bool,
 }
 
 const EPERM: Answer = Answer::Errno(libc::EPERM);
@@ -42,6 +48,7 @@ const DENIED: &[(libc::c_long, Answer)] = &[
     (libc::SYS_chroot, EPERM),
     (libc::SYS_move_mount, EPERM),
     (libc::SYS_open_tree, EPERM),
+    (OPEN_TREE_ATTR, EPERM),
     (libc::SYS_fsopen, EPERM),
     (libc::SYS_fsconfig, EPERM),
     (libc::SYS_fsmount, EPERM),
@@ -104,6 +111,63 @@ const DENIED: &[(libc::c_long, Answer)] = &[
     (libc::SYS_move_pages, EPERM),
     (libc::SYS_nfsservctl, ENOSYS),
 ];
+
+/// Objects that all processes of a user share by number or name.
+const IPC: &[libc::c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// setxattrat, removexattrat, open_tree_attr, file_setattr: the same number everywhere.
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+const OPEN_TREE_ATTR: libc::c_long = 467;
+const FILE_SETATTR: libc::c_long = 469;
+
+/// Calls that change what is known about a file rather than what is in it.
+const ATTRIBUTES: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+];
+
+/// `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`.
+const ATTRIBUTE_REQUESTS: [u32; 2] = [0x4008_6602, 0x401c_5820];
 
 /// Calls that set something of the process in their first argument.
 const OTHER_PID: &[libc::c_long] = &[
@@ -203,6 +267,15 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
         p.deny(libc::SYS_execveat, EPERM);
         p.deny(libc::SYS_socket, EPERM);
     }
+    let groups = [
+        (profile.deny_ipc, IPC, ENOSYS),
+        (profile.deny_attributes, ATTRIBUTES, EPERM),
+    ];
+    for (_, calls, answer) in groups.iter().filter(|(denied, _, _)| *denied) {
+        for call in *calls {
+            p.deny(*call, *answer);
+        }
+    }
     p.for_call(libc::SYS_clone, |p| {
         p.load(offset_argument(0));
         p.push(
@@ -223,6 +296,12 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
             p.if_equal(u32::try_from(request).expect("ioctl numbers are 32 bits"));
             p.answer(EPERM);
         }
+        if profile.deny_attributes {
+            for request in ATTRIBUTE_REQUESTS {
+                p.if_equal(request);
+                p.answer(EPERM);
+            }
+        }
         p.answer(Answer::Allow);
     });
     // Limits of another process, the host's own included; libc itself always says 0.
@@ -230,8 +309,9 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
         let call = libc::SYS_prlimit64;
         own_process_only(&mut p, call, 0);
     }
-    own_process_only(&mut p, libc::SYS_setpriority, 1);
-    own_process_only(&mut p, libc::SYS_ioprio_set, 1);
+    // 0 means "all that are mine" where a user is asked for: PRIO_USER, IOPRIO_WHO_USER.
+    own_process_only_unless(&mut p, libc::SYS_setpriority, 1, libc::PRIO_USER);
+    own_process_only_unless(&mut p, libc::SYS_ioprio_set, 1, 3);
     for call in OTHER_PID {
         // In a pid namespace only pid 1, the host, is worth protecting: thread libraries set the
         // affinity of their own threads by number.
@@ -248,6 +328,19 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
     }
     p.answer(Answer::Allow);
     p.0
+}
+
+/// The same, and nothing at all where the first argument is `which`.
+fn own_process_only_unless(p: &mut Program, call: libc::c_long, index: u32, which: u32) {
+    p.for_call(call, |p| {
+        p.load(offset_argument(0));
+        p.if_equal(which);
+        p.answer(EPERM);
+        p.load(offset_argument(index));
+        p.if_equal(0);
+        p.answer(Answer::Allow);
+        p.answer(EPERM);
+    });
 }
 
 /// Denies `call` unless the argument at `index` is 0, "myself".
@@ -306,12 +399,14 @@ mod tests {
 
     #[test]
     fn every_jump_stays_inside_the_program_and_it_ends_with_an_answer() {
-        for bits in 0..16 {
+        for bits in 0..64 {
             let profile = Profile {
                 deny_inet: bits & 1 != 0,
                 deny_unix: bits & 2 != 0,
                 shared_pids: bits & 4 != 0,
                 deny_exec: bits & 8 != 0,
+                deny_ipc: bits & 16 != 0,
+                deny_attributes: bits & 32 != 0,
             };
             let program = program(profile);
             assert!(program.len() < 512, "{}", program.len());

@@ -115,6 +115,16 @@ pub const TOOLCHAIN_VARIABLES: &[&str] = &[
     "MAVEN_HOME",
 ];
 
+/// True for parts of the view in which no program of the user's is likely to listen: the system's,
+/// and toolchains, which are too large to be walked at every start.
+#[must_use]
+pub fn is_of_the_machine(why: &str) -> bool {
+    matches!(
+        why,
+        "system" | "system configuration" | "processor and memory layout" | "toolchain"
+    )
+}
+
 /// Plans the view of medium and high.
 #[must_use]
 pub fn plan(seal: &Seal, decision: &Decision) -> View {

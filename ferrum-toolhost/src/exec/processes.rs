@@ -1,9 +1,11 @@
 //! Ending everything that a call started, and saying how that is known.
 
-use crate::sys::process::{Waited, kill, wait_any};
+use crate::sys::process::{Waited, exit_now, kill, wait_any};
 use ferrum_proto::reply::Residual;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How long ending a call may take before the state counts as unknown.
@@ -43,9 +45,47 @@ pub fn sweep_namespace() -> Swept {
     swept
 }
 
-/// Without an own pid namespace: the group, the cgroup, and as a subreaper whatever was adopted.
+/// True where the kernel refuses signals to processes outside this one's Landlock domain, shown by
+/// asking for its parent, the launcher. Only then may everything be killed at once.
 #[must_use]
-pub fn sweep_children(group: i32, kill_cgroup: impl Fn(), is_populated: impl Fn() -> bool) -> Swept {
+pub fn is_scoped() -> bool {
+    let parent = nix::unistd::getppid().as_raw();
+    parent > 1 && kill(parent, 0).is_err_and(|e| e.raw_os_error() == Some(libc::EPERM))
+}
+
+/// Without a pid namespace the kernel does not end the rest when this process goes. Waits for the
+/// launcher's end of the pipe to close, ends everything of the domain, and this process.
+///
+/// # Errors
+/// The system's, where no thread can be made.
+pub fn end_with_launcher(life: OwnedFd) -> std::io::Result<()> {
+    let watch = move || {
+        let mut polled = [PollFd::new(life.as_fd(), PollFlags::empty())];
+        while !polled[0]
+            .revents()
+            .is_some_and(|r| r.contains(PollFlags::POLLERR))
+        {
+            // An interrupted poll is a short one.
+            let _ = poll(&mut polled, PollTimeout::NONE);
+        }
+        let _ = kill(-1, libc::SIGKILL);
+        exit_now(1)
+    };
+    std::thread::Builder::new()
+        .name("life".into())
+        .spawn(watch)
+        .map(drop)
+}
+
+/// Without an own pid namespace: all of the domain where that is `scoped`, the group, the cgroup,
+/// and as a subreaper whatever was adopted.
+#[must_use]
+pub fn sweep_children(
+    group: i32,
+    scoped: bool,
+    kill_cgroup: impl Fn(),
+    is_populated: impl Fn() -> bool,
+) -> Swept {
     let mut swept = Swept {
         residual: Some(Residual::None),
         ..Swept::default()
@@ -62,6 +102,10 @@ pub fn sweep_children(group: i32, kill_cgroup: impl Fn(), is_populated: impl Fn(
         // The group's leader is reaped; members may remain.
         let _ = kill(-group, libc::SIGKILL);
         kill_cgroup();
+        if scoped {
+            // One signal reaches all, and none can fork past it.
+            let _ = kill(-1, libc::SIGKILL);
+        }
         for pid in left {
             let _ = kill(pid, libc::SIGKILL);
         }

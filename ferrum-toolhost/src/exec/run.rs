@@ -72,8 +72,9 @@ impl Cancel {
 pub enum Reach {
     /// This process is pid 1 of the session's namespace.
     Namespace,
-    /// This process is a subreaper among the user's other processes.
-    Subreaper,
+    /// This process is a subreaper among the user's other processes. `scoped`: its signals reach
+    /// none of those.
+    Subreaper { scoped: bool },
 }
 
 /// What every command of a session shares.
@@ -187,8 +188,9 @@ impl Runner {
                 }
                 processes::sweep_namespace()
             }
-            Reach::Subreaper => processes::sweep_children(
+            Reach::Subreaper { scoped } => processes::sweep_children(
                 started.pid,
+                scoped,
                 || {
                     if let Some(cgroup) = &cgroup {
                         cgroup.kill();
@@ -282,7 +284,7 @@ impl Stage<'_> {
             cgroup_procs: cgroup.map_or(-1, CommandCgroup::procs),
             landlock: self.landlock,
             limits: self.limits,
-            die_with_host: self.reach == Reach::Subreaper,
+            die_with_host: self.reach != Reach::Namespace,
         })
         .map_err(|e| format!("cannot start a process: {e}"))?;
         drop((stdout_end, stderr_end, failure_end));

@@ -23,7 +23,7 @@ use repos::{EntryKind, Found, Repository};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ use watch::Watch;
 const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
 const TODO: &str = "rebase-merge/git-rebase-todo";
+/// Bytes of a config file that are taken over.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
 
@@ -59,10 +61,12 @@ struct Redirect {
     text: String,
 }
 
-/// A root's `.ferrum`.
+/// A root's `.ferrum`, or a start-up file of the home at low.
 struct Folder {
     path: PathBuf,
     part: Part,
+    /// In the home: what appears is put aside rather than removed, since it may be the user's own.
+    in_home: bool,
 }
 
 /// Watches over the protected parts of one session.
@@ -81,14 +85,15 @@ pub struct Guard {
 pub type Findings = Vec<String>;
 
 impl Guard {
-    /// Takes stock of the writable roots and of git directories outside them. With a place for
-    /// config copies, covers what it finds by mounts.
+    /// Takes stock of the writable roots, of git directories outside them and of single paths that
+    /// are to stay as they are. With a place for config copies, covers what it finds by mounts.
     ///
     /// # Errors
     /// [`Step`] where a cover fails.
     pub fn new(
         writable: &[PathBuf],
         outside: Vec<Repository>,
+        single: Vec<PathBuf>,
         copies: Option<PathBuf>,
     ) -> Result<Self, Step> {
         let mut found = Found::default();
@@ -111,10 +116,12 @@ impl Guard {
         }
         let folders: Vec<Folder> = writable
             .iter()
-            .map(|root| root.join(".ferrum"))
-            .map(|path| Folder {
+            .map(|root| (root.join(".ferrum"), false))
+            .chain(single.into_iter().map(|path| (path, true)))
+            .map(|(path, in_home)| Folder {
                 part: Part::of(&path),
                 path,
+                in_home,
             })
             .collect();
         if let Some(copies) = &copies {
@@ -124,9 +131,7 @@ impl Guard {
             for folder in folders.iter().filter(|f| f.part != Part::Absent) {
                 bind_here(&folder.path, &folder.path, true)?;
             }
-            for socket in &found.sockets {
-                cover(socket, false)?;
-            }
+            cover_sockets(&found.sockets)?;
         }
         let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
         Ok(Self {
@@ -167,7 +172,7 @@ impl Guard {
         }
         for folder in &self.folders {
             if Part::of(&folder.path) != folder.part {
-                findings.push(outcome(&folder.path, folder.part.restore(&folder.path)));
+                findings.push(folder.put_back());
             }
         }
         self.new_ones(found, &mut findings);
@@ -233,6 +238,28 @@ impl Guard {
             .iter()
             .any(|g| target.starts_with(&g.repository.git_dir));
         !in_root && !in_guarded
+    }
+}
+
+impl Folder {
+    fn put_back(&self) -> String {
+        if !self.in_home || self.part != Part::Absent {
+            return outcome(&self.path, self.part.restore(&self.path));
+        }
+        let here = nix::fcntl::AT_FDCWD;
+        let flags = nix::fcntl::RenameFlags::RENAME_NOREPLACE;
+        for number in 1..100 {
+            let mut aside = self.path.clone().into_os_string();
+            aside.push(format!(".put-aside-{number}"));
+            match nix::fcntl::renameat2(here, &self.path, here, aside.as_os_str(), flags) {
+                Ok(()) => {
+                    return format!("put {} aside as {}", shown(&self.path), shown(Path::new(&aside)));
+                }
+                Err(nix::errno::Errno::EEXIST) => {}
+                Err(errno) => return format!("could not put {} aside: {errno}", shown(&self.path)),
+            }
+        }
+        format!("could not put {} aside: too many like it", shown(&self.path))
     }
 }
 
@@ -335,6 +362,12 @@ impl Guarded {
     }
 
     fn before(&mut self) {
+        if let Some(redirect) = &mut self.redirect
+            && redirect.refresh()
+        {
+            // The look after the call tries again.
+            let _ = redirect.reset_copy();
+        }
         // Somebody outside may have made a hook or edited the config between two calls.
         if !self.is_covered() {
             self.covers.clear();
@@ -461,7 +494,18 @@ impl Redirect {
         if new.as_deref() == Some(&self.text) {
             return;
         }
+        let is_stale = self.refresh();
+        if is_stale {
+            findings.push(format!(
+                "{}: kept out the whole change (somebody else changed the file meanwhile)",
+                shown(path)
+            ));
+        }
         let merged = match &new {
+            _ if is_stale => config::Merged {
+                text: self.text.clone(),
+                dropped: Vec::new(),
+            },
             Some(new) => config::merge(&self.text, new),
             None => config::Merged {
                 text: self.text.clone(),
@@ -477,15 +521,36 @@ impl Redirect {
         if !merged.dropped.is_empty() {
             findings.push(format!("{}: kept out {}", shown(path), merged.dropped.join(", ")));
         }
-        if new.as_deref() != Some(&self.text) {
-            let part = Part::File {
-                bytes: self.text.clone().into_bytes(),
-                mode: 0o644,
-            };
-            if let Err(e) = part.restore(&self.copy) {
-                findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
-            }
+        if new.as_deref() != Some(&self.text)
+            && let Err(e) = self.reset_copy()
+        {
+            findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
         }
+    }
+
+    /// Takes over what somebody outside, or another session, wrote into the real file in place.
+    fn refresh(&mut self) -> bool {
+        let mut bytes = Vec::new();
+        let read = (self.real.seek(SeekFrom::Start(0))).and_then(|_| {
+            Read::by_ref(&mut self.real)
+                .take(CONFIG_BYTES_MAX)
+                .read_to_end(&mut bytes)
+        });
+        match read.ok().and_then(|_| String::from_utf8(bytes).ok()) {
+            Some(text) if text != self.text => {
+                self.text = text;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn reset_copy(&self) -> std::io::Result<()> {
+        let part = Part::File {
+            bytes: self.text.clone().into_bytes(),
+            mode: 0o644,
+        };
+        part.restore(&self.copy)
     }
 
     fn write(&mut self, text: &str) -> std::io::Result<()> {
@@ -494,6 +559,29 @@ impl Redirect {
         self.real.set_len(text.len() as u64)?;
         self.real.sync_data()
     }
+}
+
+/// Covers the sockets of a place that commands see but do not write: somebody outside may listen.
+///
+/// # Errors
+/// [`Step`].
+pub fn close_sockets(top: &Path) -> Result<(), Step> {
+    let mut found = Found::default();
+    repos::walk(top, &mut found);
+    repos::sockets_of(top, &mut found.sockets);
+    cover_sockets(&found.sockets)
+}
+
+fn cover_sockets(sockets: &[PathBuf]) -> Result<(), Step> {
+    let mut seen = BTreeSet::new();
+    for socket in sockets.iter().filter(|s| seen.insert(*s)) {
+        match cover(socket, false) {
+            // Its owner has just removed it.
+            Err(step) if step.source.kind() == std::io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 fn id_of(path: &Path) -> Option<u64> {

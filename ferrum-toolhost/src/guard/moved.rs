@@ -107,7 +107,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         repository(&root.join("a"));
-        let mut guard = Guard::new(std::slice::from_ref(&root), Vec::new(), None).unwrap();
+        let mut guard = Guard::new(std::slice::from_ref(&root), Vec::new(), Vec::new(), None).unwrap();
         let call = |guard: &mut Guard, act: &dyn Fn()| {
             guard.before();
             act();

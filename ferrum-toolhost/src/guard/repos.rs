@@ -70,6 +70,7 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
         let name = entry.file_name();
         if name == ".git" {
             found.repositories.extend(repositories_at(&entry.path()));
+            sockets_of(&entry.path(), &mut found.sockets);
             continue;
         }
         names.see(&name);
@@ -91,6 +92,24 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
         };
         found.repositories.push(bare);
         found.repositories.extend(modules_of(directory));
+    }
+}
+
+/// Sockets in a git directory, such as that of `git fsmonitor--daemon`.
+pub fn sockets_of(git_dir: &Path, sockets: &mut Vec<PathBuf>) {
+    let worktrees = fs::read_dir(git_dir.join("worktrees"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let directories = worktrees.map(|w| w.path()).chain([git_dir.to_path_buf()]);
+    for entry in directories
+        .filter_map(|d| fs::read_dir(d).ok())
+        .flatten()
+        .flatten()
+    {
+        if entry.file_type().is_ok_and(|kind| kind.is_socket()) {
+            sockets.push(entry.path());
+        }
     }
 }
 

@@ -69,6 +69,7 @@ impl Start {
             search.cover()?;
         }
         let guard = self.guard(Some(rules::copies_of(&corner)))?;
+        self.close_sockets(&view)?;
         let mut notices = tree.finish()?;
         let home = view.home.clone();
         self.home_files(&home, &mut notices);
@@ -160,7 +161,7 @@ impl Start {
     /// At high nothing in the roots can be written, so there is nothing to guard.
     fn guard(&self, copies: Option<PathBuf>) -> Result<Guard, Step> {
         if self.tier() == Tier::High {
-            return Guard::new(&[], Vec::new(), None);
+            return Guard::new(&[], Vec::new(), Vec::new(), None);
         }
         let mut outside: Vec<repos::Repository> = Vec::new();
         if let Some(linked) = &self.decision.linked {
@@ -169,7 +170,27 @@ impl Start {
         if let Some(top) = &self.decision.work_tree {
             outside.extend(repos::repositories_at(&top.join(".git")));
         }
-        Guard::new(self.decision.grant.writable_roots(), outside, copies)
+        let single = if self.tier() == Tier::Low {
+            low::watched(&self.seal)
+        } else {
+            Vec::new()
+        };
+        Guard::new(self.decision.grant.writable_roots(), outside, single, copies)
+    }
+
+    /// Sockets in what the view shows of the user's own without being a root that the guard walks.
+    fn close_sockets(&self, view: &View) -> Result<(), Step> {
+        let guarded = |path: &Path| {
+            let roots = self.decision.grant.writable_roots();
+            self.tier() != Tier::High && roots.iter().any(|root| path.starts_with(root))
+        };
+        let own = |entry: &&view::Entry| {
+            entry.source == view::Source::Same && !view::is_of_the_machine(entry.why) && !guarded(&entry.path)
+        };
+        for entry in view.entries.iter().filter(own) {
+            crate::guard::close_sockets(&entry.path)?;
+        }
+        Ok(())
     }
 
     /// The user's git settings, without what is secret, in the private home.

@@ -2,16 +2,18 @@
 
 use super::Start;
 use super::build::Built;
+use crate::confine::landlock::Ability;
 use crate::confine::mounts;
 use crate::confine::namespace::Namespaces;
 use crate::confine::rules;
 use crate::confine::{Mode, Restriction, restrict};
 use crate::exec::cgroup::SessionCgroup;
 use crate::exec::check::Checker;
-use crate::exec::environment;
 use crate::exec::run::{Reach, Runner, SESSION_SPOOL_BYTES_MAX};
+use crate::exec::{environment, processes};
 use crate::outbox::Outbox;
 use crate::session::Session;
+use crate::sys::process::prctl;
 use ferrum_proto::seal::{SealFailed, SealFailure};
 use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{SigSet, Signal};
@@ -66,6 +68,7 @@ impl Start {
                 && !self.missing.iter().any(|(name, _)| *name == "process limit"),
         })
         .map_err(|step| setup(step.to_string()))?;
+        let reach = self.reach(mode);
         let signals = block_signals().map_err(|e| setup(format!("signals: {e}")))?;
         let environment = environment::build(
             &self.seal.charter,
@@ -85,11 +88,7 @@ impl Start {
             cwd: opened.cwd,
             landlock: layer.map_err(|e| setup(format!("landlock: {e}")))?,
             cgroup: opened.cgroup,
-            reach: if mode == Mode::Full {
-                Reach::Namespace
-            } else {
-                Reach::Subreaper
-            },
+            reach,
             signals,
             null: opened.null,
             spool: opened.spool,
@@ -106,6 +105,20 @@ impl Start {
             .map(|name| String::from_utf8_lossy(name).into_owned())
             .collect();
         Session::new(self, built, confined, runner, cwd, names)
+    }
+
+    fn reach(&self, mode: Mode) -> Reach {
+        if mode == Mode::Full {
+            return Reach::Namespace;
+        }
+        // KILL at the launcher's death would leave the command's processes to nobody.
+        let scoped = Ability::probe().scopes_signals()
+            && processes::is_scoped()
+            && (self.life.try_clone())
+                .and_then(processes::end_with_launcher)
+                .and_then(|()| prctl(libc::PR_SET_PDEATHSIG, 0, 0))
+                .is_ok();
+        Reach::Subreaper { scoped }
     }
 
     fn open_rest(&self, built: &Built) -> Result<Opened, String> {

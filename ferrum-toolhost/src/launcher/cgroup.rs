@@ -66,6 +66,12 @@ impl Cgroup {
         &self.leaf_procs
     }
 
+    /// Kills what is in it.
+    pub fn kill(&self) {
+        // Without cgroup.kill (before 5.14) the caller's other means do the work.
+        let _ = fs::write(self.path.join("cgroup.kill"), "1");
+    }
+
     /// Kills what is in it and removes it.
     pub fn end(&self) {
         remove(&self.path);

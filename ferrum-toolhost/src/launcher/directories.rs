@@ -2,15 +2,13 @@
 //! end. A lock that lives as long as the launcher tells a live one from one that was left behind.
 
 use super::cgroup;
+use crate::fs::removal::remove;
 use ferrum_proto::charter::{Charter, HomeMode};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-
-/// Depth at which removing a hostile tree gives up.
-const REMOVE_DEPTH_MAX: usize = 256;
 
 /// The session's directories.
 pub struct Directories {
@@ -76,9 +74,8 @@ impl Directories {
         let parts = ["tmp", "vartmp", "layers", "corner"].map(|p| session.join(p));
         for directory in [&session].into_iter().chain(&parts).chain([&home]) {
             private(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
-            if let Some((uid, gid)) = owner {
-                chown(directory, Some(uid), Some(gid))
-                    .map_err(|e| format!("{}: {e}", directory.display()))?;
+            if let Some(owner) = owner {
+                give(directory, owner).map_err(|e| format!("{}: {e}", directory.display()))?;
             }
         }
         if owner.is_some() {
@@ -94,7 +91,8 @@ impl Directories {
 
     /// Removes the session's directory with everything in it.
     pub fn remove(&self) {
-        remove_tree(&self.session, 0);
+        // What cannot be removed now is swept at the next start.
+        let _ = remove(&self.session);
     }
 }
 
@@ -110,6 +108,16 @@ fn private(path: &Path) -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
     }
     Ok(())
+}
+
+/// Gives a directory to another uid. It may lie in one that is that uid's already, so it is opened
+/// without following a link that was put in its place meanwhile.
+fn give(directory: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+    let opened = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(directory)?;
+    fchown(&opened, Some(uid), Some(gid))
 }
 
 /// Another uid has to pass through our private directories to reach its own.
@@ -171,7 +179,7 @@ fn sweep(sessions: &Path) {
         if let Some(name) = entry.file_name().to_str() {
             cgroup::sweep(name);
         }
-        remove_tree(&entry.path(), 0);
+        let _ = remove(&entry.path());
     }
 }
 
@@ -180,21 +188,4 @@ fn is_older_than_an_hour(path: &Path) -> bool {
     modified
         .and_then(|m| m.elapsed().ok())
         .is_some_and(|age| age.as_secs() > 3600)
-}
-
-/// Removes a tree that commands wrote: closed directories are opened first, links not followed.
-fn remove_tree(path: &Path, depth: usize) {
-    if fs::remove_dir_all(path).is_ok() || depth > REMOVE_DEPTH_MAX {
-        return;
-    }
-    if fs::symlink_metadata(path).is_ok_and(|m| m.is_dir()) {
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => remove_tree(&entry.path(), depth + 1),
-                _ => drop(fs::remove_file(entry.path())),
-            }
-        }
-        let _ = fs::remove_dir(path);
-    }
 }

@@ -230,7 +230,11 @@ impl Hosts {
             };
             self.read_pids();
             let Some(at) = self.running.iter().position(|h| h.pids.contains(&ended.pid)) else {
-                // An orphan of a session without a pid namespace, adopted by this subreaper.
+                // An orphan of a session without a pid namespace, adopted by this subreaper: its own
+                // children are adopted with its end.
+                if self.running.is_empty() {
+                    self.kill_adopted();
+                }
                 continue;
             };
             let host = &mut self.running[at];
@@ -276,6 +280,9 @@ impl Hosts {
         self.read_pids();
         for pid in self.running.iter().flat_map(|h| &h.pids) {
             let _ = kill(*pid, libc::SIGKILL);
+        }
+        if let Some((_, Ok(cgroup))) = &self.session {
+            cgroup.kill();
         }
     }
 

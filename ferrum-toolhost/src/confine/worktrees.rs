@@ -46,7 +46,6 @@ fn keep_one(place: &Path, bases: &[PathBuf]) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -515,10 +515,11 @@ impl Redirect {
         if !merged.dropped.is_empty() {
             findings.push(format!("{}: kept out {}", shown(path), merged.dropped.join(", ")));
         }
-        if new.as_deref() != Some(&self.text) {
-            if let Err(e) = self.reset_copy() {
-                findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
-            }
+        if new.as_deref() == Some(&self.text) {
+            return;
+        }
+        if let Err(e) = self.reset_copy() {
+            findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
         }
     }
 
@@ -658,7 +659,6 @@ fn find_inode(root: &Path, inode: (u64, u64)) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

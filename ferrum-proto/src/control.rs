@@ -12,8 +12,11 @@ pub enum ToLauncher {
     /// Second frame, once.
     Charter(Box<Charter>),
     /// A host for a working directory and a wish. One descriptor travels with it: the host's end
-    /// of the tool socket. It is the only descriptor that is ever passed.
+    /// of the tool socket. No other descriptor is ever passed.
     OpenHost { host: u32, cwd: PathBytes, wish: Wish },
+    /// A host in role check: it answers what policy says, runs nothing and needs no wall. Numbers
+    /// and descriptor as with `OpenHost`.
+    OpenCheck { host: u32, cwd: PathBytes, wish: Wish },
     /// Ends a host and everything in it.
     CloseHost { host: u32 },
 }

@@ -124,6 +124,10 @@ impl FrameReader {
     ///
     /// # Errors
     /// Any [`FrameError`]; the connection must then be given up.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it is generic over the message and can fail"
+    )]
     pub fn next<T: Decode<()>>(&mut self) -> Result<Option<T>, FrameError> {
         let rest = &self.bytes[self.start..];
         let Some((prefix, body)) = rest.split_first_chunk::<LENGTH_BYTES>() else {

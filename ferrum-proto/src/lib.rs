@@ -17,6 +17,13 @@
 //! Cancel{id} ────────────────────────►
 //! ```
 //!
+//! With a host in role check, after `Granted`:
+//!
+//! ```text
+//! Explain{id} ───────────────────────►
+//!       ◄───────────────────────────── Explained{id}               in the order of the questions
+//! ```
+//!
 //! Message order on the control socket (front ↔ launcher):
 //!
 //! ```text
@@ -24,7 +31,7 @@
 //! Hello ─────────────────────────────►
 //!       ◄───────────────────────────── Hello
 //! Charter (once) ────────────────────►
-//! OpenHost{host} + tool socket ──────►
+//! OpenHost{host} + tool socket ──────►                              or OpenCheck{host} + tool socket
 //!       ◄───────────────────────────── HostStarted{host} | HostRefused{host}
 //! CloseHost{host} ───────────────────►
 //!       ◄───────────────────────────── HostExited{host}

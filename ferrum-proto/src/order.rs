@@ -53,19 +53,36 @@ fn hello(seen: &mut bool, protocol: u16) -> Result<(), OutOfOrder> {
 /// What a host accepts from the front.
 #[derive(Debug, Default)]
 pub struct ToHostOrder {
+    /// Role check: questions instead of calls.
+    checks: bool,
     greeted: bool,
     last_id: u64,
     pending: BTreeSet<u64>,
 }
 
 impl ToHostOrder {
+    /// For a host in role check.
+    #[must_use]
+    pub fn check() -> Self {
+        Self {
+            checks: true,
+            ..Self::default()
+        }
+    }
+
     /// # Errors
     /// [`OutOfOrder`] when the message may not come now.
     pub fn admit(&mut self, message: &ToHost) -> Result<(), OutOfOrder> {
         match message {
             ToHost::Hello { protocol, .. } => hello(&mut self.greeted, *protocol),
             _ if !self.greeted => Err(OutOfOrder::Hello),
-            ToHost::Call { id, .. } => {
+            ToHost::Call { .. } | ToHost::Cancel { .. } if self.checks => {
+                Err(OutOfOrder::Phase("a call to a host in role check"))
+            }
+            ToHost::Explain { .. } if !self.checks => {
+                Err(OutOfOrder::Phase("a question to a host in role session"))
+            }
+            ToHost::Call { id, .. } | ToHost::Explain { id, .. } => {
                 if *id <= self.last_id {
                     return Err(OutOfOrder::Id(*id));
                 }
@@ -91,6 +108,8 @@ impl ToHostOrder {
 /// What the front accepts from a host.
 #[derive(Debug, Default)]
 pub struct FromHostOrder {
+    /// Role check: answers instead of walls and results.
+    checks: bool,
     greeted: bool,
     granted: bool,
     ready: bool,
@@ -100,7 +119,16 @@ pub struct FromHostOrder {
 }
 
 impl FromHostOrder {
-    /// The front has sent the call `id`.
+    /// From a host in role check.
+    #[must_use]
+    pub fn check() -> Self {
+        Self {
+            checks: true,
+            ..Self::default()
+        }
+    }
+
+    /// The front has sent the call or the question `id`.
     pub fn called(&mut self, id: u64) {
         self.open.insert(id, 0);
     }
@@ -119,7 +147,7 @@ impl FromHostOrder {
                 Ok(())
             }
             FromHost::Granted(_) => Err(OutOfOrder::Phase("a second grant")),
-            FromHost::Ready(_) if self.granted && !self.ready => {
+            FromHost::Ready(_) if self.granted && !self.ready && !self.checks => {
                 self.ready = true;
                 Ok(())
             }
@@ -147,6 +175,17 @@ impl FromHostOrder {
                     Err(OutOfOrder::Length)
                 }
             }
+            FromHost::Explained { id, .. } if self.checks && self.granted => {
+                // In the order of the questions, which are numbered upwards.
+                match self.open.first_key_value() {
+                    Some((first, _)) if first == id => {
+                        self.open.remove(id);
+                        Ok(())
+                    }
+                    _ => Err(OutOfOrder::Id(*id)),
+                }
+            }
+            FromHost::Explained { .. } => Err(OutOfOrder::Phase("an answer to no question")),
         }
     }
 
@@ -173,7 +212,10 @@ impl ToLauncherOrder {
     /// # Errors
     /// [`OutOfOrder`] when the message may not come now, or not with these descriptors.
     pub fn admit(&mut self, message: &ToLauncher, descriptors: usize) -> Result<(), OutOfOrder> {
-        let wanted = usize::from(matches!(message, ToLauncher::OpenHost { .. }));
+        let wanted = usize::from(matches!(
+            message,
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+        ));
         if descriptors != wanted {
             return Err(OutOfOrder::Phase("a descriptor beside this message"));
         }
@@ -186,7 +228,7 @@ impl ToLauncherOrder {
             }
             ToLauncher::Charter(_) => Err(OutOfOrder::Phase("a second charter")),
             _ if !self.chartered => Err(OutOfOrder::Phase("a request before the charter")),
-            ToLauncher::OpenHost { host, .. } => {
+            ToLauncher::OpenHost { host, .. } | ToLauncher::OpenCheck { host, .. } => {
                 if *host <= self.last_host {
                     return Err(OutOfOrder::Id(u64::from(*host)));
                 }
@@ -238,5 +280,89 @@ impl FromLauncherOrder {
             | FromLauncher::HostRefused { host, .. }
             | FromLauncher::HostExited { host, .. } => Err(OutOfOrder::Id(u64::from(*host))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Explanation;
+    use crate::request::{Act, Query};
+
+    fn hello() -> ToHost {
+        ToHost::Hello {
+            protocol: crate::PROTOCOL,
+            build: String::new(),
+        }
+    }
+
+    fn explain(id: u64) -> ToHost {
+        let act = Act::Run("ls".to_owned());
+        let query = Query {
+            tier: None,
+            shell: None,
+            isolation: None,
+            act,
+        };
+        ToHost::Explain { id, query }
+    }
+
+    fn explained(id: u64) -> FromHost {
+        FromHost::Explained {
+            id,
+            answer: Explanation::Allowed,
+        }
+    }
+
+    #[test]
+    fn the_roles_of_a_host_do_not_mix() {
+        let mut session = ToHostOrder::default();
+        assert_eq!(session.admit(&hello()), Ok(()));
+        assert!(matches!(session.admit(&explain(1)), Err(OutOfOrder::Phase(_))));
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&explain(1)), Err(OutOfOrder::Hello));
+        assert_eq!(check.admit(&hello()), Ok(()));
+        assert_eq!(check.admit(&explain(1)), Ok(()));
+        assert!(matches!(
+            check.admit(&ToHost::Cancel { id: 1 }),
+            Err(OutOfOrder::Phase(_))
+        ));
+        assert_eq!(check.admit(&explain(1)), Err(OutOfOrder::Id(1)));
+    }
+
+    #[test]
+    fn questions_are_bounded_like_calls() {
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&hello()), Ok(()));
+        let open = PENDING_CALLS_MAX as u64;
+        for id in 1..=open {
+            assert_eq!(check.admit(&explain(id)), Ok(()));
+        }
+        assert_eq!(check.admit(&explain(open + 1)), Err(OutOfOrder::Pending));
+        check.answered(1);
+        assert_eq!(check.admit(&explain(open + 1)), Ok(()));
+    }
+
+    #[test]
+    fn answers_come_after_the_grant_and_in_order() {
+        let mut front = FromHostOrder::check();
+        let greeting = FromHost::Hello {
+            protocol: crate::PROTOCOL,
+            build: String::new(),
+        };
+        assert_eq!(front.admit(&greeting), Ok(()));
+        front.called(1);
+        front.called(2);
+        assert!(matches!(front.admit(&explained(1)), Err(OutOfOrder::Phase(_))));
+        front.granted = true;
+        assert_eq!(front.admit(&explained(2)), Err(OutOfOrder::Id(2)));
+        assert_eq!(front.admit(&explained(1)), Ok(()));
+        assert_eq!(front.admit(&explained(2)), Ok(()));
+        assert_eq!(front.admit(&explained(2)), Err(OutOfOrder::Id(2)));
+        let mut session = FromHostOrder::default();
+        assert_eq!(session.admit(&greeting), Ok(()));
+        session.called(1);
+        session.granted = true;
+        assert!(matches!(session.admit(&explained(1)), Err(OutOfOrder::Phase(_))));
     }
 }

@@ -21,6 +21,20 @@ pub enum FromHost {
     Chunk { id: u64, bytes: Vec<u8> },
     /// The call is over; its text came before.
     Reply { id: u64, reply: Reply },
+    /// The answer to `Explain`, in the order of the questions.
+    Explained { id: u64, answer: Explanation },
+}
+
+/// What policy says about an act.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Explanation {
+    Allowed,
+    Refused(Refusal),
+    /// The question cannot be put here: a tier below the floor, a shell mode that may not be.
+    Unanswerable {
+        message: String,
+        hint: String,
+    },
 }
 
 /// How one call ended. Its text came in chunks before.
@@ -80,6 +94,8 @@ pub struct CommandReport {
     pub end: CommandEnd,
     /// Exit status, or 128 + signal.
     pub status: Option<i32>,
+    /// The signal that ended the command's own process, where one did.
+    pub signal: Option<i32>,
     pub isolation: Isolation,
     pub containment: Containment,
     pub residual: Residual,
@@ -92,6 +108,8 @@ pub struct CommandReport {
     pub stderr_bytes: u64,
     pub cpu_us: Option<u64>,
     pub peak_memory: Option<u64>,
+    /// Limits of the charter that nothing held during this call.
+    pub limits_missing: Vec<String>,
 }
 
 /// How a command ended.

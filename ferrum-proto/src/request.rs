@@ -1,5 +1,6 @@
 //! What the front says to a host: one variant per tool, and cancel.
 
+use crate::terms::{Isolation, Shell, Tier};
 use bincode::{Decode, Encode};
 
 /// Frames from the front to a host.
@@ -11,6 +12,28 @@ pub enum ToHost {
     Call { id: u64, request: ToolRequest },
     /// Ends a call that is not answered yet; one that is already answered is ignored.
     Cancel { id: u64 },
+    /// What would policy say? Only to a host in role check, which takes nothing else.
+    Explain { id: u64, query: Query },
+}
+
+/// An act that is judged and not done. What is `None` is as in a session of this place.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Query {
+    pub tier: Option<Tier>,
+    pub shell: Option<Shell>,
+    pub isolation: Option<Isolation>,
+    pub act: Act,
+}
+
+/// The acts that can be asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub enum Act {
+    /// `bash`, `wait`: a command text.
+    Run(String),
+    /// `read`, `ls`, `find`, `grep` of a path.
+    Read(String),
+    /// `write`, `edit` of a path.
+    Change(String),
 }
 
 /// One tool call, typed. Shapes and defaults are those of docs/TOOLS.md; the front has checked

@@ -91,7 +91,8 @@ pub fn unresolved(judge: &Judge, asked: &Path, mutation: bool) -> Result<(), Ref
 }
 
 /// Without `.` and `..`, as far as text goes.
-fn lexical(path: &Path) -> PathBuf {
+#[must_use]
+pub fn lexical(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -1,10 +1,9 @@
 //! `bash` and `wait`: permit → runner → the lines that the model gets.
 
 use crate::admit::{self, Judge, Permit};
-use crate::exec::denial;
 use crate::exec::run::{Cancel, Ran, Runner};
+use crate::exec::{denial, outcome};
 use crate::from_wire::{CommandText, Until, Wait};
-use crate::fs::name::shown_line;
 use crate::guard::{Findings, Guard};
 use crate::seal::to_wire;
 use crate::serve::{Finished, Job, Outbox, micros, worker};
@@ -14,7 +13,6 @@ use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, FromHost, Outcome, 
 use ferrum_proto::terms::{Containment, Isolation};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use policy::{Network, Refusal, Tier};
-use std::fmt::Write;
 use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,13 +103,21 @@ impl Commands {
     /// The second opinion on syntax: the text policy's parser accepts some texts that bash reads
     /// otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
     fn unreadable_to_bash(&mut self, permit: &Permit<CommandText>) -> Option<Refusal> {
-        if self.judge.shell() == policy::ShellMode::Auto && self.judge.grant.tier() == Tier::Medium {
+        if !self.is_checked() {
             return None;
         }
-        let (line, complaint) = self.runner.syntax(permit.subject().as_str())?;
-        let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {complaint}"), "");
-        (refusal.line, refusal.column) = (line, 1);
-        Some(refusal)
+        self.runner.syntax(permit.subject().as_str())
+    }
+
+    fn is_checked(&self) -> bool {
+        self.judge.shell() == policy::ShellMode::Static || self.judge.grant.tier() != Tier::Medium
+    }
+
+    /// What can be done while nobody waits.
+    pub fn idle(&mut self) {
+        if self.is_checked() {
+            self.runner.prepare_check();
+        }
     }
 
     fn bash(
@@ -183,7 +189,7 @@ impl Commands {
     fn finished(&self, round: &Round, head: String) -> Finished {
         let denials = self.denials(&round.ran);
         let report = self.report(&round.ran);
-        let text = head + &self.text(round, &report, &denials);
+        let text = head + &outcome::text(&round.ran, &report, &denials, &round.findings);
         Finished {
             outcome: Outcome::Done,
             text,
@@ -219,6 +225,7 @@ impl Commands {
         CommandReport {
             end: ran.end,
             status: ran.main.map(|m| m.status),
+            signal: ran.main.and_then(|m| m.signal),
             isolation: self.isolation,
             containment,
             residual: ran.swept.residual.unwrap_or(Residual::Unknown),
@@ -229,89 +236,13 @@ impl Commands {
             stderr_bytes: ran.stderr.total,
             cpu_us: ran.main.map(|m| m.cpu_us),
             peak_memory: ran.peak_memory,
+            limits_missing: ran
+                .limits_missing
+                .iter()
+                .map(|limit| (*limit).to_owned())
+                .collect(),
         }
     }
-
-    /// The fixed lines first, all of them ours; what the program wrote comes last.
-    fn text(&self, round: &Round, report: &CommandReport, denials: &[Denial]) -> String {
-        let ran = &round.ran;
-        let mut text = String::new();
-        let mut line = |name: &str, value: &str| {
-            // Values hold names that programs chose: none may begin a line of its own.
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name}: {}", shown_line(value));
-        };
-        line("outcome", end_name(report.end));
-        line(
-            "status",
-            &report.status.map_or("None".into(), |s| format!("Some({s})")),
-        );
-        line(
-            "output_incomplete",
-            if report.output_incomplete { "true" } else { "false" },
-        );
-        line(
-            "output_error",
-            ran.stdout
-                .error
-                .as_deref()
-                .or(ran.stderr.error.as_deref())
-                .unwrap_or("none"),
-        );
-        line("termination_error", ran.swept.error.as_deref().unwrap_or("none"));
-        line("containment", report.containment.name());
-        line("containment_error", ran.cgroup_error.as_deref().unwrap_or("none"));
-        line("residual_descendants", residual_name(report.residual));
-        let names = if report.ended_names.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", report.ended_names.join(", "))
-        };
-        line("ended_with_call", &format!("{}{names}", report.ended_with_call));
-        line("isolation", report.isolation.name());
-        for denial in denials {
-            line("denied", &denial_line(denial));
-        }
-        for finding in &round.findings {
-            line("protected", finding);
-        }
-        for (name, capture) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
-            let _ = writeln!(text, "{name} ({} bytes):", capture.total);
-            text.push_str(&capture.text());
-            if !text.ends_with('\n') {
-                text.push('\n');
-            }
-        }
-        text.truncate(text.trim_end_matches('\n').len());
-        text.push('\n');
-        text
-    }
-}
-
-fn end_name(end: CommandEnd) -> &'static str {
-    match end {
-        CommandEnd::Exited => "exited",
-        CommandEnd::TimedOut => "timed_out",
-        CommandEnd::Cancelled => "cancelled",
-    }
-}
-
-fn residual_name(residual: Residual) -> &'static str {
-    match residual {
-        Residual::None => "false",
-        Residual::Some => "true",
-        Residual::Unknown => "unknown",
-    }
-}
-
-fn denial_line(denial: &Denial) -> String {
-    let inferred = if denial.certain { "" } else { " (inferred)" };
-    let remedy = if denial.remedy.is_empty() {
-        String::new()
-    } else {
-        format!("; the operator can allow it: {}", denial.remedy)
-    };
-    format!("{} by {}{inferred}{remedy}", denial.what, denial.wall)
 }
 
 /// Why a wait is over, or `None` to go on.

@@ -59,39 +59,71 @@ pub struct Start {
     pub missing: Vec<(&'static str, String)>,
 }
 
+/// The first half of a start, the same in both roles of a host.
+pub struct Opening {
+    pub seal: Seal,
+    pub decision: Decision,
+    pub outbox: Outbox,
+    cgroup: Option<OwnedFd>,
+    life: OwnedFd,
+}
+
+impl Opening {
+    /// Takes the descriptors over, greets, reads the seal and lets the reader thread decide. Says
+    /// itself what fails, and ends the process then.
+    #[must_use]
+    pub fn read() -> Self {
+        let (Some(tool), Some(memory), Some(life)) = (inherited(TOOL), inherited(SEAL), inherited(LIFE))
+        else {
+            exit_now(2);
+        };
+        let cgroup = inherited(CGROUP);
+        close_from(7);
+        let outbox = Outbox::new(tool);
+        outbox.hello();
+        let mut bytes = Vec::new();
+        let read = File::from(memory)
+            .take(SEAL_BYTES_MAX as u64)
+            .read_to_end(&mut bytes);
+        let seal = match read.map(|_| frame::decode_value::<Seal>(&bytes)) {
+            Ok(Ok(seal)) => seal,
+            _ => fail(
+                &outbox,
+                SealFailure::Setup,
+                "the launcher passed no valid seal",
+                "",
+            ),
+        };
+        let decision = match reader(|| seal::decide(&seal)) {
+            Ok(Ok(decision)) => decision,
+            Ok(Err(failed)) => fail_with(&outbox, failed),
+            Err(e) => fail(
+                &outbox,
+                SealFailure::Setup,
+                &format!("cannot confine the policy reader: {e}"),
+                "",
+            ),
+        };
+        Self {
+            seal,
+            decision,
+            outbox,
+            cgroup,
+            life,
+        }
+    }
+}
+
 /// The host role: does not return.
 pub fn run() {
     let began = Instant::now();
-    let (Some(tool), Some(memory), Some(life)) = (inherited(TOOL), inherited(SEAL), inherited(LIFE)) else {
-        exit_now(2);
-    };
-    let cgroup = inherited(CGROUP);
-    close_from(7);
-    let outbox = Outbox::new(tool);
-    outbox.hello();
-    let mut bytes = Vec::new();
-    let read = File::from(memory)
-        .take(SEAL_BYTES_MAX as u64)
-        .read_to_end(&mut bytes);
-    let seal = match read.map(|_| frame::decode_value::<Seal>(&bytes)) {
-        Ok(Ok(seal)) => seal,
-        _ => fail(
-            &outbox,
-            SealFailure::Setup,
-            "the launcher passed no valid seal",
-            "",
-        ),
-    };
-    let decision = match reader(|| seal::decide(&seal)) {
-        Ok(Ok(decision)) => decision,
-        Ok(Err(failed)) => fail_with(&outbox, failed),
-        Err(e) => fail(
-            &outbox,
-            SealFailure::Setup,
-            &format!("cannot confine the policy reader: {e}"),
-            "",
-        ),
-    };
+    let Opening {
+        seal,
+        decision,
+        outbox,
+        cgroup,
+        life,
+    } = Opening::read();
     outbox.send(&FromHost::Granted(Box::new(seal::granted(&seal, &decision))));
     let start = Start {
         began,
@@ -249,10 +281,10 @@ impl Start {
         tree.devices(&view.devices, self.seal.charter.limits.shm)?;
         if mode == Mode::Full {
             mounts::own_proc().map_err(|step| Trouble::Denied(DENIED_PROC, step))?;
-            if self.seal.charter.limits.pids > 0 {
-                if let Err(e) = mounts::set_pid_max(self.seal.charter.limits.pids) {
-                    self.missing.push(("process limit", e.to_string()));
-                }
+            if self.seal.charter.limits.pids > 0
+                && let Err(e) = mounts::set_pid_max(self.seal.charter.limits.pids)
+            {
+                self.missing.push(("process limit", e.to_string()));
             }
         } else {
             tree.outer_proc()?;
@@ -297,10 +329,6 @@ impl Start {
     }
 
     fn without_mounts(&mut self) -> Result<Built, Trouble> {
-        prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(|source| Step {
-            what: "subreaper".into(),
-            source,
-        })?;
         let view = view::plan(&self.seal, &self.decision);
         let corner = own_corner(&self.corners())?;
         let guard = self.guard(None)?;
@@ -439,6 +467,9 @@ impl Start {
         let reach = if mode == Mode::Full {
             Reach::Namespace
         } else {
+            // Also with a mount view: without it an orphan would be the launcher's, and outlive
+            // its call.
+            prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(|e| setup(format!("subreaper: {e}")))?;
             Reach::Subreaper
         };
         let signals = block_signals().map_err(|e| setup(format!("signals: {e}")))?;
@@ -462,9 +493,11 @@ impl Start {
             spool,
             spool_budget: SESSION_SPOOL_BYTES_MAX,
             pids: limits.pids,
+            pids_held: walls.process_limit,
             memory: limits.memory,
             file: limits.file,
             commands: 0,
+            checker: crate::exec::check::Checker::default(),
         };
         let names = environment
             .keys()
@@ -555,7 +588,9 @@ fn own_corner(corners: &Path) -> Result<PathBuf, Step> {
     })
 }
 
-fn find_bash() -> Option<CString> {
+/// The bash that runs everything.
+#[must_use]
+pub fn find_bash() -> Option<CString> {
     ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
         .into_iter()
         .find(|path| nix::unistd::access(*path, nix::unistd::AccessFlags::X_OK).is_ok())

@@ -82,6 +82,9 @@ impl Launcher {
     /// Any fault of the front's ends everything, as its death does.
     fn serve(mut self) {
         while self.step().is_some() {}
+        self.hosts.kill_all();
+        // Tells a front that waits: everything is killed. What is left is tidying up.
+        drop(self.control);
         self.hosts.end_all();
     }
 
@@ -150,11 +153,15 @@ impl Launcher {
         while let Some(message) = self.reader.next::<ToLauncher>().ok()? {
             self.act(message)?;
         }
-        Some(())
+        // A descriptor belongs to the frame that came with it: none is kept for a later one.
+        (self.passed.is_empty() || self.reader.is_partial()).then_some(())
     }
 
     fn act(&mut self, message: ToLauncher) -> Option<()> {
-        let wants = matches!(message, ToLauncher::OpenHost { .. });
+        let wants = matches!(
+            message,
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+        );
         let descriptors = usize::from(wants && !self.passed.is_empty());
         self.order.admit(&message, descriptors).ok()?;
         match message {
@@ -171,17 +178,27 @@ impl Launcher {
             }
             ToLauncher::OpenHost { host, cwd, wish } => {
                 let socket = self.passed.pop()?;
-                match self.hosts.open(host, &cwd, wish, socket) {
-                    Ok(()) => self.send(&FromLauncher::HostStarted { host }),
-                    Err(message) => {
-                        self.order.closed(host);
-                        self.send(&FromLauncher::HostRefused { host, message })
-                    }
-                }
+                let opened = self.hosts.open(host, &cwd, wish, socket);
+                self.opened(host, opened)
+            }
+            ToLauncher::OpenCheck { host, cwd, wish } => {
+                let socket = self.passed.pop()?;
+                let opened = self.hosts.open_check(host, &cwd, wish, socket);
+                self.opened(host, opened)
             }
             ToLauncher::CloseHost { host } => {
                 self.hosts.close(host);
                 Some(())
+            }
+        }
+    }
+
+    fn opened(&mut self, host: u32, result: Result<(), String>) -> Option<()> {
+        match result {
+            Ok(()) => self.send(&FromLauncher::HostStarted { host }),
+            Err(message) => {
+                self.order.closed(host);
+                self.send(&FromLauncher::HostRefused { host, message })
             }
         }
     }

@@ -1,14 +1,15 @@
 //! Ferrum's launcher and tool host: the only program that touches project files and runs commands.
 //!
-//! One binary, two roles, each started by exec with an empty environment and only the descriptors
+//! One binary, three roles, each started by exec with an empty environment and only the descriptors
 //! that it needs. The **launcher** holds the user's ordinary authority and parses nothing but our
-//! own bounded control frames. A **host** holds one session's grant, sealed for its life. The
+//! own bounded control frames. A **host** holds one session's grant, sealed for its life; in role **check** it only says what policy would answer. The
 //! **stage** is a step of the host between fork and exec of one command.
 //!
 //! Trust flows inwards only: what the host reads from the project, from commands or from the
 //! front is hostile, and nothing that it learns ever widens its own walls.
 
 pub mod admit;
+pub mod check;
 pub mod command;
 pub mod confine;
 pub mod exec;

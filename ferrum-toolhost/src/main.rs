@@ -5,6 +5,7 @@ fn main() {
     match role.as_deref() {
         Some("launcher") => ferrum_toolhost::launcher::run(),
         Some("host") => ferrum_toolhost::host::run(),
+        Some("check") => ferrum_toolhost::check::run(),
         Some("--version") => ferrum_toolhost::print_version(),
         _ => ferrum_toolhost::refuse_to_start(),
     }

@@ -127,15 +127,15 @@ pub fn view(view: &View) -> Vec<ViewEntry> {
         .collect()
 }
 
-/// The name of how the end of a call is known.
+/// The name of how the end of a call is known. `scope_held`: a signal out of the session's domain
+/// was tried and refused.
 #[must_use]
-pub fn containment(walls: &Walls) -> terms::Containment {
+pub fn containment(walls: &Walls, scope_held: bool) -> terms::Containment {
     match (walls.cgroup, walls.pid_namespace) {
         (true, true) => terms::Containment::CgroupAndPidNamespace,
         (false, true) => terms::Containment::PidNamespace,
         (true, false) => terms::Containment::Cgroup,
-        // Signals out of the domain fail with EPERM from ABI 6 on.
-        (false, false) if walls.landlock_abi >= 6 => terms::Containment::ScopeAndSubreaper,
+        (false, false) if scope_held => terms::Containment::ScopeAndSubreaper,
         (false, false) => terms::Containment::Subreaper,
     }
 }

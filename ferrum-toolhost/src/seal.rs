@@ -22,6 +22,8 @@ const PROJECT_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct Decision {
     pub grant: Grant,
+    /// What the grant was narrowed from: other wishes may be tried on it.
+    pub inputs: Inputs,
     /// Canonical.
     pub cwd: PathBuf,
     /// The repository's top around the working directory.
@@ -32,6 +34,14 @@ pub struct Decision {
     /// git's settings of the user, read while the home is still there.
     pub home_files: HomeFiles,
     pub notices: Vec<String>,
+}
+
+/// The user's policy and the project's files, roots resolved.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    pub user: UserPolicy,
+    /// Nearest first.
+    pub projects: Vec<ProjectFile>,
 }
 
 /// Makes the decision.
@@ -59,23 +69,24 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     let linked = work_tree
         .as_deref()
         .and_then(|top| repos::linked(&top.join(".git"), uid));
-    if let Some(top) = &work_tree {
-        if !grant.writable_roots().iter().any(|root| top.starts_with(root)) {
-            let root = grant
-                .writable_roots()
-                .first()
-                .map_or("nothing".into(), |r| r.display().to_string());
-            notices.push(format!(
+    if let Some(top) = &work_tree
+        && !grant.writable_roots().iter().any(|root| top.starts_with(root))
+    {
+        let root = grant
+            .writable_roots()
+            .first()
+            .map_or("nothing".into(), |r| r.display().to_string());
+        notices.push(format!(
                 "{root} is writable; the rest of the repository {} is read-only (`[tools] root = \"repository\"` makes it the root)",
                 top.display()
             ));
-        }
     }
     notices.extend(grant.notices().iter().cloned());
-    let project_files = projects.into_iter().map(|p| p.path).collect();
+    let project_files = projects.iter().map(|p| p.path.clone()).collect();
     let home_files = home::collect(&home);
     Ok(Decision {
         grant,
+        inputs: Inputs { user, projects },
         cwd,
         work_tree,
         linked,
@@ -257,11 +268,11 @@ fn user_policy(
         Ok(all)
     };
     Ok(UserPolicy {
-        ceiling: tier(charter.ceiling),
-        tier: tier(charter.tier),
-        network: charter.network.map(network),
-        shell: shell(charter.shell),
-        require: require(charter.require),
+        ceiling: from_wire::tier(charter.ceiling),
+        tier: from_wire::tier(charter.tier),
+        network: charter.network.map(from_wire::network),
+        shell: from_wire::shell(charter.shell),
+        require: from_wire::require(charter.require),
         tools_allow: charter.tools_allow.clone(),
         tools_deny: charter.tools_deny.clone(),
         max_tool_rounds: charter.max_tool_rounds,
@@ -270,11 +281,13 @@ fn user_policy(
     })
 }
 
-fn wish(wish: &ferrum_proto::charter::Wish) -> Wish {
+/// The wish of the seal in policy's terms.
+#[must_use]
+pub fn wish(wish: &ferrum_proto::charter::Wish) -> Wish {
     Wish {
-        tier: wish.tier.map(tier),
-        network: wish.network.map(network),
-        shell: wish.shell.map(shell),
+        tier: wish.tier.map(from_wire::tier),
+        network: wish.network.map(from_wire::network),
+        shell: wish.shell.map(from_wire::shell),
         tools: match &wish.tools {
             ToolsWish::Default => None,
             ToolsWish::None => Some(Vec::new()),
@@ -283,34 +296,52 @@ fn wish(wish: &ferrum_proto::charter::Wish) -> Wish {
     }
 }
 
-fn tier(value: terms::Tier) -> policy::Tier {
-    match value {
-        terms::Tier::Low => policy::Tier::Low,
-        terms::Tier::Medium => policy::Tier::Medium,
-        terms::Tier::High => policy::Tier::High,
-    }
-}
+/// Wire terms → inner terms.
+pub mod from_wire {
+    use super::terms;
 
-fn network(value: terms::Network) -> policy::Network {
-    match value {
-        terms::Network::None => policy::Network::None,
-        terms::Network::Private => policy::Network::Private,
-        terms::Network::Full => policy::Network::Full,
+    #[must_use]
+    pub fn tier(value: terms::Tier) -> policy::Tier {
+        match value {
+            terms::Tier::Low => policy::Tier::Low,
+            terms::Tier::Medium => policy::Tier::Medium,
+            terms::Tier::High => policy::Tier::High,
+        }
     }
-}
 
-fn shell(value: terms::Shell) -> policy::ShellMode {
-    match value {
-        terms::Shell::Static => policy::ShellMode::Static,
-        terms::Shell::Auto => policy::ShellMode::Auto,
+    #[must_use]
+    pub fn network(value: terms::Network) -> policy::Network {
+        match value {
+            terms::Network::None => policy::Network::None,
+            terms::Network::Private => policy::Network::Private,
+            terms::Network::Full => policy::Network::Full,
+        }
     }
-}
 
-fn require(value: terms::Require) -> policy::Require {
-    match value {
-        terms::Require::Any => policy::Require::Any,
-        terms::Require::Kernel => policy::Require::Kernel,
-        terms::Require::Full => policy::Require::Full,
+    #[must_use]
+    pub fn shell(value: terms::Shell) -> policy::ShellMode {
+        match value {
+            terms::Shell::Static => policy::ShellMode::Static,
+            terms::Shell::Auto => policy::ShellMode::Auto,
+        }
+    }
+
+    #[must_use]
+    pub fn require(value: terms::Require) -> policy::Require {
+        match value {
+            terms::Require::Any => policy::Require::Any,
+            terms::Require::Kernel => policy::Require::Kernel,
+            terms::Require::Full => policy::Require::Full,
+        }
+    }
+
+    #[must_use]
+    pub fn isolation(value: terms::Isolation) -> policy::Isolation {
+        match value {
+            terms::Isolation::Partial => policy::Isolation::Partial,
+            terms::Isolation::Kernel => policy::Isolation::Kernel,
+            terms::Isolation::Full => policy::Isolation::Full,
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::admit::Judge;
 use crate::command::Commands;
 use crate::exec::run::{Cancel, Runner};
 use crate::from_wire::from_wire;
+use crate::fs::name::shown;
 use crate::guard::Guard;
 use crate::host::{Built, Start};
 use crate::report;
@@ -22,11 +23,12 @@ use ferrum_proto::reply::{CommandReport, Denial, FromHost, Outcome, Refusal, Rep
 use ferrum_proto::request::{ToHost, ToolRequest};
 use ferrum_proto::seal::{Ready, SealFailed, SealFailure};
 use ferrum_proto::terms::PathBytes;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{read, write};
 use policy::isolation::Walls;
 use policy::{Ground, Network, Tier};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +72,25 @@ impl Outbox {
                 Err(_) => exit_now(0),
             }
         }
+    }
+
+    /// Reads from the front; 0 when it is gone.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn receive(&self, buffer: &mut [u8]) -> nix::Result<usize> {
+        loop {
+            match read(&*self.socket, buffer) {
+                Err(nix::Error::EINTR) => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Tells the front at once that nothing more will come.
+    fn hang_up(&self) {
+        // The process ends next, which has the same effect a little later.
+        let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
     }
 
     /// Sends a result: its text in chunks, then the reply.
@@ -180,10 +201,6 @@ impl Session {
     ///
     /// # Errors
     /// The failed seal, where less is in force than is required.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the one place where a host becomes a session"
-    )]
     pub fn new(
         start: Start,
         built: Built,
@@ -219,7 +236,7 @@ impl Session {
             protected: own,
             isolation,
         };
-        let containment = report::containment(&walls);
+        let containment = report::containment(&walls, signal_is_refused());
         let mut notices = built.notices.clone();
         if network != grant.network() {
             notices.push(
@@ -276,12 +293,10 @@ impl Session {
         let mut reader = FrameReader::new(TO_HOST_FRAME_BYTES_MAX);
         let mut buffer = vec![0u8; 64 << 10];
         loop {
-            match read(&*self.outbox.socket, &mut buffer) {
+            match self.outbox.receive(&mut buffer) {
                 // The front is gone: so is the reason to be.
-                Ok(0) => exit_now(0),
+                Ok(0) | Err(_) => exit_now(0),
                 Ok(count) => reader.push(&buffer[..count]),
-                Err(nix::Error::EINTR) => continue,
-                Err(_) => exit_now(0),
             }
             loop {
                 match reader.next::<ToHost>() {
@@ -302,6 +317,12 @@ fn is_enough(tier: Tier, isolation: policy::Isolation, require: policy::Require)
         policy::Require::Full => policy::Isolation::Full,
     };
     isolation >= wanted
+}
+
+/// Signal 0 to the launcher, which is this process's parent where there is no pid namespace.
+fn signal_is_refused() -> bool {
+    let parent = nix::unistd::getppid().as_raw();
+    parent > 0 && crate::sys::process::kill(parent, 0).is_err_and(|e| e.raw_os_error() == Some(libc::EPERM))
 }
 
 fn private_places(built: &Built, mounted: bool) -> Vec<PathBuf> {
@@ -374,7 +395,8 @@ impl Desk {
             exit_now(3);
         }
         match message {
-            ToHost::Hello { .. } => {}
+            // The table admits no question here.
+            ToHost::Hello { .. } | ToHost::Explain { .. } => {}
             ToHost::Cancel { id } => {
                 if let Some(cancel) = self
                     .running
@@ -409,6 +431,9 @@ impl Desk {
             let refusal = policy::Refusal::plain("tool", text, "");
             return done.answer(id, Finished::refused(&refusal, Timings::default()));
         }
+        if is_removed(&self.cwd) {
+            return self.give_up(id, &done);
+        }
         let read_only = request.is_read_only();
         let request = match from_wire(request) {
             Ok(request) => request,
@@ -434,6 +459,26 @@ impl Desk {
                     done,
                 });
             }
+        }
+    }
+
+    /// A sealed host cannot follow to a new directory of that name, so it makes room for one that
+    /// can: once nothing else runs or waits, this host ends.
+    fn give_up(&self, id: u64, done: &Done) {
+        let text = format!(
+            "the working directory {} does not exist any more; nothing was run. Once it is there again, repeat the call.",
+            shown(&self.judge.ground.cwd)
+        );
+        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
+        let mut waiting = [PollFd::new(self.outbox.socket.as_fd(), PollFlags::POLLIN)];
+        let is_idle = self
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty();
+        if is_idle && poll(&mut waiting, PollTimeout::ZERO) == Ok(0) {
+            self.outbox.hang_up();
+            exit_now(0);
         }
     }
 
@@ -492,14 +537,21 @@ fn finished(result: Result<ToolOutput, ToolError>, timings: Timings) -> Finished
     }
 }
 
+/// A directory that has lost its last name.
+fn is_removed(directory: &OwnedFd) -> bool {
+    nix::sys::stat::fstat(directory).is_ok_and(|stat| stat.st_nlink == 0)
+}
+
 /// The queue of commands and its one worker.
 #[must_use]
 pub fn worker(mut commands: Commands, outbox: Outbox) -> Sender<Job> {
     let (sender, receiver) = channel::<Job>();
     let work = move || {
+        commands.idle();
         for job in receiver {
             let finished = commands.run(&job, &outbox);
             job.done.answer(job.id, finished);
+            commands.idle();
         }
     };
     if std::thread::Builder::new()

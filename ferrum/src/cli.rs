@@ -22,6 +22,8 @@ pub struct Cli {
 pub enum Command {
     /// Run one tool call through the real path and print what a model would get.
     Tool(ToolArgs),
+    /// Ask what the policy in force would say.
+    Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
 }
@@ -115,6 +117,52 @@ pub struct ToolArgs {
     pub json: bool,
 }
 
+/// `ferrum policy`.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    pub question: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Say what policy would answer to an act, without doing it and without a model.
+    Explain(ExplainArgs),
+}
+
+/// `ferrum policy explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// bash, read, write or edit.
+    #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
+        value_parser = ["bash", "read", "write", "edit"])]
+    pub tool: Option<String>,
+
+    /// The command, or the path.
+    #[arg(
+        required_unless_present = "stdin",
+        conflicts_with = "stdin",
+        allow_hyphen_values = true
+    )]
+    pub act: Option<String>,
+
+    /// Answer one JSON question a line with one JSON answer a line, in their order.
+    #[arg(long)]
+    pub stdin: bool,
+
+    /// Safety tier.
+    #[arg(long, value_name = "TIER", value_parser = words(&TIERS))]
+    pub safety: Option<Tier>,
+
+    /// How much of bash the text policy lets through.
+    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
+    pub shell: Option<Shell>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `ferrum doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -156,7 +204,8 @@ impl Cli {
         match &self.command {
             None => self.print.wish.wish(self.print.tools_wish()),
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
-            Some(Command::Doctor(_)) => Wish::default(),
+            // The tier of a question is its own, not the host's.
+            Some(Command::Doctor(_) | Command::Policy(_)) => Wish::default(),
         }
     }
 }
@@ -227,5 +276,16 @@ mod tests {
         assert_eq!(cli.wish().network, Some(Network::None));
         assert!(parse(&["tool", "bash", "{}", "--safety", "top"]).is_err());
         assert!(parse(&["doctor", "--json"]).is_ok());
+    }
+
+    #[test]
+    fn explain_takes_an_act_or_stdin() {
+        let explain = |rest: &[&str]| parse(&[&["policy", "explain"], rest].concat());
+        assert!(explain(&["bash", "ls -l"]).is_ok());
+        assert!(explain(&["--json", "--safety", "high", "bash", "-x"]).is_ok());
+        assert!(explain(&["--stdin", "--safety", "low"]).is_ok());
+        assert!(explain(&["bash"]).is_err());
+        assert!(explain(&["--stdin", "bash", "ls"]).is_err());
+        assert!(explain(&["rm", "x"]).is_err());
     }
 }

@@ -4,8 +4,9 @@ use crate::cli::{Cli, Command};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Confinement, confine};
 use crate::exit::{Failure, Kind};
-use crate::host::{Cause, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
+use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
 use ferrum_proto::charter::Wish;
+use ferrum_proto::seal::Granted;
 use ferrum_proto::terms::PathBytes;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -54,9 +55,13 @@ impl Start {
                 wish,
             },
         };
-        // doctor opens one host for each tier itself.
-        let wants_host = !matches!(cli.command, Some(Command::Doctor(_)));
-        let asked = hosts.ask(config.charter(), wants_host);
+        let first = match cli.command {
+            // doctor opens one host for each tier itself.
+            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Policy(_)) => First::Check,
+            Some(Command::Tool(_)) | None => First::Session,
+        };
+        let asked = hosts.ask(config.charter(), first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
         if cli.command.is_none() {
             make_data_directory(&config.dirs.data)?;
@@ -71,12 +76,23 @@ impl Start {
     }
 }
 
+/// What the launcher is asked for at the start.
+#[derive(Debug, Clone, Copy)]
+enum First {
+    None,
+    Session,
+    Check,
+}
+
 impl Waiting {
-    fn ask(&mut self, charter: ferrum_proto::charter::Charter, wants_host: bool) -> Result<(), Cause> {
+    fn ask(&mut self, charter: ferrum_proto::charter::Charter, first: First) -> Result<(), Cause> {
         self.control.send_charter(charter)?;
-        if wants_host {
-            self.first = Some(self.control.open_host(&self.place.cwd, &self.place.wish)?);
-        }
+        let (cwd, wish) = (&self.place.cwd, &self.place.wish);
+        self.first = match first {
+            First::None => None,
+            First::Session => Some(self.control.open_host(cwd, wish)?),
+            First::Check => Some(self.control.open_check(cwd, wish)?),
+        };
         Ok(())
     }
 
@@ -94,6 +110,18 @@ impl Waiting {
                 .map_err(Fault::NotStarted)?,
         };
         Hosts::start(self.launcher, self.control, first, self.place).await
+    }
+
+    /// Takes over a host in role check, and waits for the policy in force.
+    ///
+    /// # Errors
+    /// When none came up.
+    pub(crate) async fn check(mut self) -> Result<(Checker, Granted), Cause> {
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => self.control.open_check(&self.place.cwd, &self.place.wish)?,
+        };
+        Checker::start(self.launcher, self.control, first).await
     }
 
     /// For looking at several hosts without calling any.

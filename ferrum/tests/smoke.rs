@@ -1,4 +1,5 @@
 //! The program from outside, as far as it goes without a tool host.
+//! That this file exists also makes cargo build the program for the whole-program tests in `tests/`.
 #![expect(clippy::disallowed_methods, reason = "tests start the program")]
 
 use std::path::{Path, PathBuf};

@@ -126,6 +126,9 @@ pub fn root_problem(path: &Path, home: &Path, own_dirs: &[PathBuf]) -> Option<St
             return Some(format!("it overlaps {}, which is Ferrum's own", own.display()));
         }
     }
+    if has_component(path, ".ferrum") {
+        return Some("it lies in a .ferrum directory".to_owned());
+    }
     has_component(path, ".git").then(|| "it lies in a git directory".to_owned())
 }
 
@@ -192,9 +195,15 @@ pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<S
     {
         return Some("the environment and memory of processes may hold credentials".to_owned());
     }
+    // What is only unwritable (`.ferrum`, git's own parts, start-up files) may be read.
+    let is_private = |own: &&PathBuf| {
+        let start_up = START_UP_HOME.iter().any(|name| **own == home.join(name));
+        !start_up && !has_component(own, ".ferrum") && !has_component(own, ".git")
+    };
     let own = protected
         .iter()
-        .find(|own| path.starts_with(own) && !has_component(own, ".ferrum"))?;
+        .filter(is_private)
+        .find(|own| path.starts_with(own))?;
     Some(format!("{} is Ferrum's own", own.display()))
 }
 

@@ -35,6 +35,20 @@ fn every_row_holds() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The project's own hostile rows carry the code that each is refused with.
+#[test]
+fn the_code_of_each_hostile_row_holds() {
+    for row in rows(include_str!("shell-hostile.tsv")) {
+        assert_eq!(
+            code(row.tier, ShellMode::Static, &row.command),
+            row.kind,
+            "{}: {:?}",
+            row.id,
+            row.command
+        );
+    }
+}
+
 #[test]
 fn what_high_allows_medium_allows_and_what_medium_allows_low_allows() {
     for row in tables() {
@@ -118,7 +132,11 @@ fn hints_that_name_a_form_work() {
         assert_eq!(code(Tier::High, ShellMode::Static, form), "", "{form}");
     }
     for (refused, part, form) in [
-        ("for i do echo $i; done", "script file", "bash loop.sh"),
+        (
+            "for i do echo $i; done",
+            "$@",
+            "for i in \"$@\"; do echo $i; done",
+        ),
         ("echo x > ../f", "$TMPDIR", "echo x > \"$TMPDIR/f\""),
         ("[[ $n -eq 1 ]] && ls", "[ … ]", "[ $n -eq 1 ] && ls"),
         ("python3 -c 1", "write the code to a file", "python3 code.py"),
@@ -166,6 +184,16 @@ fn both_sides_of_the_limits() {
         code(Tier::Low, ShellMode::Static, &"nice ".repeat(40)),
         "limit-wrappers"
     );
+    // The deepest tree, inside the deepest nest of payloads: recursion fits a thread's stack.
+    let mut nested = "ls\n".to_owned();
+    for (level, depth) in [9, 11, 14, 18, 25, 35, 57, 118].into_iter().enumerate() {
+        nested = format!(
+            "{}bash <<'E{level}'\n{nested}E{level}\n{}",
+            "{ ".repeat(depth),
+            "}\n".repeat(depth)
+        );
+    }
+    assert_eq!(code(Tier::Low, ShellMode::Static, &nested), "");
     for hostile in [
         "<<E0 ".repeat(2000),
         "a|".repeat(30_000),
@@ -244,7 +272,7 @@ proptest! {
 
     #[test]
     fn no_mutation_of_the_corpus_panics_and_the_tiers_still_nest(
-        row in 0usize..400,
+        row in 0usize..1000,
         cut in 0usize..80,
         insert in "[$`(){}<>|&;'\"\\\\ \n*?~=!#\\[\\]a-c]{0,4}",
     ) {

@@ -99,18 +99,18 @@ fn cleaned(text: &str, home: &Path, depth: usize) -> String {
                 && !SECRET_SECTIONS.contains(&section.as_str())
                 && !holds_password(head);
         }
-        if include && depth < INCLUDE_DEPTH_MAX {
-            if let Some((_, path)) = trimmed
+        if include
+            && depth < INCLUDE_DEPTH_MAX
+            && let Some((_, path)) = trimmed
                 .split_once('=')
                 .filter(|(name, _)| name.trim().eq_ignore_ascii_case("path"))
-            {
-                let path = path.trim().trim_matches('"');
-                let path = path
-                    .strip_prefix("~/")
-                    .map_or_else(|| home.join(path), |rest| home.join(rest));
-                if let Some(text) = fs::canonicalize(path).ok().as_deref().and_then(read_small) {
-                    result.push_str(&cleaned(&text, home, depth + 1));
-                }
+        {
+            let path = path.trim().trim_matches('"');
+            let path = path
+                .strip_prefix("~/")
+                .map_or_else(|| home.join(path), |rest| home.join(rest));
+            if let Some(text) = fs::canonicalize(path).ok().as_deref().and_then(read_small) {
+                result.push_str(&cleaned(&text, home, depth + 1));
             }
         }
         if keep && !holds_password(line) {

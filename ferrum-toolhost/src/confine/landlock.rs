@@ -157,3 +157,30 @@ pub fn read_only(ability: Ability) -> io::Result<()> {
     rules.path(Path::new("/"), READ)?;
     apply(&rules.into_descriptor())
 }
+
+/// As [`read_only`], and `program` may be started: with it the loader and the libraries, which lie
+/// in the system's library directories.
+///
+/// # Errors
+/// The kernel's.
+pub fn read_only_but(ability: Ability, program: &Path) -> io::Result<()> {
+    let rules = Rules::new(ability)?;
+    rules.path(Path::new("/"), READ)?;
+    for place in [
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/usr/lib",
+        "/usr/lib32",
+        "/usr/lib64",
+        "/nix",
+        "/gnu",
+    ] {
+        rules.path(Path::new(place), READ | sys::EXECUTE)?;
+    }
+    rules.path(program, READ | sys::EXECUTE)?;
+    // Where bash's own output goes.
+    rules.path(Path::new("/dev/null"), READ | sys::WRITE_FILE)?;
+    apply(&rules.into_descriptor())
+}

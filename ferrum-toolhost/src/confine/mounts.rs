@@ -5,7 +5,7 @@
 //! cloned, narrowed while it is still detached, and only then attached: there is no instant in
 //! which it is wider than planned.
 
-use super::view::{Entry, Source, View};
+use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
 use crate::fs::beneath;
 use crate::sys::mount as sys;
@@ -78,6 +78,9 @@ fn relative(path: &Path) -> &Path {
 /// The new root under construction.
 pub struct Tree {
     old_root: OwnedFd,
+    /// See [`View::system_programs_only`]. Landlock denies exec; the mount flag also denies what a
+    /// program loader of the system would map.
+    system_programs_only: bool,
     /// Mounted directories that commands write and that outlive a host.
     private: Vec<PathBuf>,
     /// Directories of the view itself on the way to entries.
@@ -122,6 +125,7 @@ impl Tree {
         nix::unistd::fchdir(&old_root).at("enter the old root")?;
         Ok(Self {
             old_root,
+            system_programs_only: false,
             private: Vec::new(),
             ways: Vec::new(),
             notices: Vec::new(),
@@ -133,6 +137,7 @@ impl Tree {
     /// # Errors
     /// [`Step`].
     pub fn build(&mut self, view: &View, layers: &Path) -> Result<(), Step> {
+        self.system_programs_only = view.system_programs_only;
         for (number, entry) in view.entries.iter().enumerate() {
             self.entry(entry, &layers.join(number.to_string()))?;
         }
@@ -210,6 +215,9 @@ impl Tree {
         if access != Access::Write {
             attributes |= sys::ATTR_RDONLY;
         }
+        if self.system_programs_only && !SYSTEM.iter().any(|system| to.starts_with(system)) {
+            attributes |= sys::ATTR_NOEXEC;
+        }
         sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
         self.mount_point(to, meta.is_dir())?;
         sys::attach(tree.as_fd(), &c_path(to)?).at(name())
@@ -242,7 +250,7 @@ impl Tree {
         };
         self.mount_point(path, true)?;
         let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile");
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | self.no_exec();
         mount(
             Some("overlay"),
             path,
@@ -251,6 +259,14 @@ impl Tree {
             Some(options.as_str()),
         )
         .at(name())
+    }
+
+    fn no_exec(&self) -> MsFlags {
+        if self.system_programs_only {
+            MsFlags::MS_NOEXEC
+        } else {
+            MsFlags::empty()
+        }
     }
 
     /// Files of `/etc` that are links out of the view.
@@ -333,7 +349,7 @@ impl Tree {
         } else {
             format!("mode=1777,size={shm_bytes}")
         };
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | self.no_exec();
         mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags, Some(size.as_str())).at("mount /dev/shm")?;
         for (link, target) in [
             ("ptmx", "pts/ptmx"),

@@ -120,10 +120,12 @@ fn readable_entries(rules: &Rules, directory: &Path, depth: usize) -> io::Result
         let mode = meta.permissions().mode();
         if meta.is_file() && mode & 0o004 != 0 {
             rules.path(&path, rights_of(Access::Read, false))?;
-        } else if meta.is_dir() && mode & 0o005 == 0o005 && depth < DEPTH_MAX {
-            if entry.file_type().is_ok_and(|t| t.is_dir()) {
-                readable_entries(rules, &path, depth + 1)?;
-            }
+        } else if meta.is_dir()
+            && mode & 0o005 == 0o005
+            && depth < DEPTH_MAX
+            && entry.file_type().is_ok_and(|t| t.is_dir())
+        {
+            readable_entries(rules, &path, depth + 1)?;
         }
     }
     rules.path(directory, bits::READ_DIR)

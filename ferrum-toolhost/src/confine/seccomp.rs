@@ -226,7 +226,8 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
         p.answer(Answer::Allow);
     });
     // Limits of another process, the host's own included; libc itself always says 0.
-    for call in [libc::SYS_prlimit64] {
+    {
+        let call = libc::SYS_prlimit64;
         own_process_only(&mut p, call, 0);
     }
     own_process_only(&mut p, libc::SYS_setpriority, 1);

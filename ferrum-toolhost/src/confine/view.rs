@@ -43,6 +43,8 @@ pub struct View {
     /// Unix sockets that are passed in.
     pub sockets: Vec<PathBuf>,
     pub devices: Vec<PathBuf>,
+    /// Nothing outside [`SYSTEM`] may be mapped as a program (tier high).
+    pub system_programs_only: bool,
 }
 
 /// System directories: read and execute, as far as others may read.
@@ -161,6 +163,7 @@ pub fn plan(seal: &Seal, decision: &Decision) -> View {
         home,
         sockets: paths(&charter.sockets),
         devices: paths(&charter.devices),
+        system_programs_only: decision.grant.tier() == Tier::High,
     }
 }
 

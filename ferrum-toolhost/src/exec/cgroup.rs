@@ -50,9 +50,12 @@ impl SessionCgroup {
             Mode::empty(),
         )?;
         let mut held = Vec::new();
-        for (file, value) in [("pids.max", u64::from(pids)), ("memory.max", memory)] {
+        for (limit, file, value) in [
+            ("pids", "pids.max", u64::from(pids)),
+            ("memory", "memory.max", memory),
+        ] {
             if value > 0 && write_at(directory.as_fd(), file, &value.to_string()).is_ok() {
-                held.push(file);
+                held.push(limit);
             }
         }
         Ok((

@@ -32,10 +32,10 @@ pub fn sweep_namespace() -> Swept {
         Waited::Running | Waited::Ended(_) => {}
     }
     count(&mut swept, namespace_pids());
-    if let Err(e) = kill(-1, libc::SIGKILL) {
-        if e.raw_os_error() != Some(libc::ESRCH) {
-            swept.error = Some(format!("kill: {e}"));
-        }
+    if let Err(e) = kill(-1, libc::SIGKILL)
+        && e.raw_os_error() != Some(libc::ESRCH)
+    {
+        swept.error = Some(format!("kill: {e}"));
     }
     if !reap_until(Instant::now() + Duration::from_millis(KILL_MS_MAX)) {
         swept.residual = Some(Residual::Unknown);
@@ -51,15 +51,18 @@ pub fn sweep_children(group: i32, kill_cgroup: impl Fn(), is_populated: impl Fn(
         ..Swept::default()
     };
     let deadline = Instant::now() + Duration::from_millis(KILL_MS_MAX);
-    // The group's leader is reaped; members may remain.
-    let _ = kill(-group, libc::SIGKILL);
     let mut seen = BTreeSet::new();
     loop {
+        // Counted while they still run: who was killed is a zombie that nobody counts.
+        let left = descendants(&children());
+        count(
+            &mut swept,
+            left.iter().copied().filter(|pid| seen.insert(*pid)).collect(),
+        );
+        // The group's leader is reaped; members may remain.
+        let _ = kill(-group, libc::SIGKILL);
         kill_cgroup();
-        let children = children();
-        let new: Vec<i32> = children.iter().copied().filter(|pid| seen.insert(*pid)).collect();
-        count(&mut swept, new);
-        for pid in descendants(&children) {
+        for pid in left {
             let _ = kill(pid, libc::SIGKILL);
         }
         if matches!(reap(), Waited::Childless) && !is_populated() {

@@ -1,6 +1,7 @@
 //! One command from stage to end.
 
 use super::cgroup::{CommandCgroup, SessionCgroup};
+use super::check::Checker;
 use super::output::Capture;
 use super::processes::{self, Swept};
 use crate::sys::process::{CommandPlan, Ended, STAGE_STEPS, Waited, kill, spawn_command, wait_any};
@@ -9,12 +10,10 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::{pipe2, read};
 use std::ffi::{CStr, CString};
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,9 +89,12 @@ pub struct Runner {
     pub spool: PathBuf,
     pub spool_budget: u64,
     pub pids: u32,
+    /// The namespace's own `pid_max` holds `pids`.
+    pub pids_held: bool,
     pub memory: u64,
     pub file: u64,
     pub commands: u64,
+    pub checker: Checker,
 }
 
 /// What came of one command.
@@ -106,6 +108,7 @@ pub struct Ran {
     pub joined_cgroup: bool,
     pub cgroup_error: Option<String>,
     pub peak_memory: Option<u64>,
+    pub limits_missing: Vec<&'static str>,
 }
 
 struct Pipe {
@@ -128,18 +131,24 @@ impl Runner {
         self.commands += 1;
         let number = self.commands;
         let mut cgroup_error = None;
+        let mut limits_missing = vec![];
+        limits_missing.extend((self.pids > 0 && !self.pids_held).then_some("pids"));
+        limits_missing.extend((self.memory > 0).then_some("memory"));
         let cgroup = self
             .cgroup
             .as_mut()
             .and_then(|session| match session.open(self.pids, self.memory) {
-                Ok((cgroup, _)) => Some(cgroup),
+                Ok((cgroup, held)) => {
+                    limits_missing.retain(|limit| !held.contains(limit));
+                    Some(cgroup)
+                }
                 Err(e) => {
                     cgroup_error = Some(format!("cannot make a cgroup: {e}"));
                     None
                 }
             });
         let limits = limits(self.file);
-        let shared = Shared {
+        let shared = Stage {
             bash: &self.bash,
             environment: &self.environment,
             cwd: self.cwd.as_raw_fd(),
@@ -210,75 +219,13 @@ impl Runner {
             joined_cgroup,
             cgroup_error,
             peak_memory,
+            limits_missing,
         })
     }
 }
 
-/// How long bash may take to read a text, in milliseconds; it needs about one.
-const SYNTAX_MS_MAX: u64 = 2_000;
-
-impl Runner {
-    /// Lets bash read a text without running it (`bash -n`, empty environment, the same walls).
-    /// Returns line and complaint where it cannot, or where it warns of an open here-document.
-    pub fn syntax(&mut self, text: &str) -> Option<(u32, String)> {
-        let complaint = self.read_by_bash(text).unwrap_or_else(Some)?;
-        let first = complaint.lines().next().unwrap_or_default();
-        // `bash: line 3: what`
-        let rest = first.strip_prefix("bash: ").unwrap_or(first);
-        let (line, what) = match rest.strip_prefix("line ").and_then(|r| r.split_once(": ")) {
-            Some((line, what)) => (line.parse().unwrap_or(1), what),
-            None => (1, rest),
-        };
-        Some((line, what.chars().filter(|c| !c.is_control()).take(200).collect()))
-    }
-
-    /// `Ok(None)`: readable. `Ok(Some)` and `Err`: not, or not known.
-    fn read_by_bash(&mut self, text: &str) -> Result<Option<String>, String> {
-        let failed = |e: io::Error| format!("bash -n: {e}");
-        let memory = memfd_create("command", MFdFlags::MFD_CLOEXEC).map_err(|e| failed(e.into()))?;
-        let mut file = File::from(memory);
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.rewind())
-            .map_err(failed)?;
-        let limits = limits(1);
-        let shared = Shared {
-            bash: &self.bash,
-            environment: &[],
-            cwd: self.cwd.as_raw_fd(),
-            landlock: self.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
-            input: file.as_raw_fd(),
-            limits: &limits,
-            reach: self.reach,
-        };
-        let started = shared.start(&[c"bash", c"--noprofile", c"--norc", c"-n"], None)?;
-        let cancel = Cancel::new().map_err(|e| failed(e.into()))?;
-        let mut pipes = [started.stdout, started.stderr].map(|fd| Pipe {
-            read: Some(fd),
-            capture: Capture::new(PathBuf::from("/dev/null")),
-        });
-        let mut budget = 0;
-        let mut watch = Watching {
-            pid: started.pid,
-            pipes: &mut pipes,
-            signals: &self.signals,
-            cancel: &cancel,
-            budget: &mut budget,
-            deadline: Instant::now() + Duration::from_millis(SYNTAX_MS_MAX),
-            progress: &mut |_| {},
-        };
-        let (_, main) = watch.until_ended();
-        if main.is_none() {
-            let _ = kill(-started.pid, libc::SIGKILL);
-        }
-        watch.drain();
-        let complaint = pipes[1].capture.text();
-        let readable = main.is_some_and(|m| m.status == 0) && !complaint.contains("here-document");
-        Ok((!readable).then_some(complaint))
-    }
-}
-
 /// Limits that need no controller.
-fn limits(file: u64) -> Vec<(libc::__rlimit_resource_t, u64)> {
+pub(super) fn limits(file: u64) -> Vec<(libc::__rlimit_resource_t, u64)> {
     let mut limits = vec![(libc::RLIMIT_CORE, 0)];
     if file > 0 {
         limits.push((libc::RLIMIT_FSIZE, file));
@@ -287,24 +234,28 @@ fn limits(file: u64) -> Vec<(libc::__rlimit_resource_t, u64)> {
 }
 
 /// The parts of a [`Runner`] that the stage needs, apart from its cgroup.
-struct Shared<'a> {
-    bash: &'a CStr,
-    environment: &'a [CString],
-    cwd: i32,
-    landlock: i32,
-    input: i32,
-    limits: &'a [(libc::__rlimit_resource_t, u64)],
-    reach: Reach,
+pub(super) struct Stage<'a> {
+    pub(super) bash: &'a CStr,
+    pub(super) environment: &'a [CString],
+    pub(super) cwd: i32,
+    pub(super) landlock: i32,
+    pub(super) input: i32,
+    pub(super) limits: &'a [(libc::__rlimit_resource_t, u64)],
+    pub(super) reach: Reach,
 }
 
-struct Started {
-    pid: i32,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
+pub(super) struct Started {
+    pub(super) pid: i32,
+    pub(super) stdout: OwnedFd,
+    pub(super) stderr: OwnedFd,
 }
 
-impl Shared<'_> {
-    fn start(&self, argv: &[&CStr], cgroup: Option<&CommandCgroup<'_>>) -> Result<Started, String> {
+impl Stage<'_> {
+    pub(super) fn start(
+        &self,
+        argv: &[&CStr],
+        cgroup: Option<&CommandCgroup<'_>>,
+    ) -> Result<Started, String> {
         let argv: Vec<_> = argv
             .iter()
             .map(|a| a.as_ptr())

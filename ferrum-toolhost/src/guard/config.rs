@@ -550,8 +550,7 @@ const NAMED: &[(&str, &[&str])] = &[
 /// True for a key and value that cannot make git run a program or look in another place.
 fn is_harmless(entry: &Entry) -> bool {
     let table = if entry.subsection.is_some() { NAMED } else { PLAIN };
-    let signing_off = entry.section == "commit" && entry.name == "gpgsign"
-        || entry.section == "tag" && entry.name == "gpgsign";
+    let signing_off = matches!(entry.section.as_str(), "commit" | "tag") && entry.name == "gpgsign";
     if signing_off && entry.subsection.is_none() {
         return matches!(entry.value.as_str(), "false" | "no" | "off" | "0");
     }

@@ -304,7 +304,6 @@ pub fn outcome(path: &Path, result: io::Result<()>) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

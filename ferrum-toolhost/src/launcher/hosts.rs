@@ -12,6 +12,7 @@ use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{Mode, fstat};
 use nix::unistd::pipe2;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +28,14 @@ struct Host {
     pids: Vec<Pid>,
     /// Read end of the pipe through which the host says its pids; it holds the other end for life.
     life: OwnedFd,
+}
+
+/// What one role of a host gets besides its seal and socket.
+struct Role<'a> {
+    name: &'static CStr,
+    /// Its directory, and the file through which a process joins it.
+    cgroup: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
+    become_user: Option<(u32, u32)>,
 }
 
 /// Everything that the launcher has started.
@@ -59,14 +68,7 @@ impl Hosts {
     /// # Errors
     /// A sentence for the operator.
     pub fn open(&mut self, number: u32, cwd: &PathBytes, wish: Wish, socket: OwnedFd) -> Result<(), String> {
-        let charter = self.charter.clone().ok_or("no charter")?;
-        // The ceiling is checked again by policy in the host; here it needs no trust in either side.
-        if wish.tier.unwrap_or(charter.tier) < charter.ceiling {
-            let (tier, ceiling) = (wish.tier.unwrap_or(charter.tier).name(), charter.ceiling.name());
-            return Err(format!(
-                "tier {tier} is below the ceiling {ceiling} of the user's configuration"
-            ));
-        }
+        let charter = self.charter_for(&wish)?;
         if self.session.is_none() {
             let directories = Directories::make(&charter)?;
             let cgroup = Cgroup::make(&directories.name);
@@ -90,36 +92,101 @@ impl Hosts {
             session_dir: PathBytes::from(session_dir.as_path()),
             home_dir: PathBytes::from(home_dir.as_path()),
         };
-        let memory = sealed_memory(&seal).map_err(|e| format!("cannot pass the seal: {e}"))?;
-        let (life, life_end) = pipe2(OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
-        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
-            .map_err(|e| format!("/dev/null: {e}"))?;
         let cgroup = cgroup.as_ref().ok();
-        let pid = spawn_role(&RolePlan {
-            image: self.image.as_fd(),
-            argv: &[c"ferrum-toolhost", c"host"],
-            descriptors: &[
-                Some(null.as_fd()),
-                Some(null.as_fd()),
-                Some(null.as_fd()),
-                Some(socket.as_fd()),
-                Some(memory.as_fd()),
-                cgroup.map(|c| c.directory().as_fd()),
-                Some(life_end.as_fd()),
-            ],
-            cwd: directory.as_fd(),
-            cgroup_procs: cgroup.map(|c| c.leaf_procs().as_fd()),
-            cgroup_slot: 5,
+        let role = Role {
+            name: c"host",
+            cgroup: cgroup.map(|c| (c.directory().as_fd(), c.leaf_procs().as_fd())),
             become_user,
-        })
-        .map_err(|e| format!("cannot start a host: {e}"))?;
-        fcntl(&life, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| format!("pipe: {e}"))?;
+        };
+        let (pid, life) = self.start(&role, &seal, &directory, &socket)?;
         self.running.push(Host {
             number,
             pids: vec![pid],
             life,
         });
         Ok(())
+    }
+
+    /// Starts a host in role check: no directories, no cgroup, nothing that stays.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn open_check(
+        &mut self,
+        number: u32,
+        cwd: &PathBytes,
+        wish: Wish,
+        socket: OwnedFd,
+    ) -> Result<(), String> {
+        let charter = self.charter_for(&wish)?;
+        let directory = self.directory(cwd)?;
+        let seal = Seal {
+            charter,
+            wish,
+            cwd: cwd.clone(),
+            session_dir: PathBytes::default(),
+            home_dir: PathBytes::default(),
+        };
+        let role = Role {
+            name: c"check",
+            cgroup: None,
+            become_user: other_owner(&directory),
+        };
+        let (pid, life) = self.start(&role, &seal, &directory, &socket)?;
+        self.running.push(Host {
+            number,
+            pids: vec![pid],
+            life,
+        });
+        Ok(())
+    }
+
+    /// The ceiling is checked again by policy in the host; here it needs no trust in either side.
+    fn charter_for(&self, wish: &Wish) -> Result<Charter, String> {
+        let charter = self.charter.clone().ok_or("no charter")?;
+        let tier = wish.tier.unwrap_or(charter.tier);
+        if tier < charter.ceiling {
+            return Err(format!(
+                "tier {} is below the ceiling {} of the user's configuration",
+                tier.name(),
+                charter.ceiling.name()
+            ));
+        }
+        Ok(charter)
+    }
+
+    /// Starts the process, and returns the pipe through which it says its pids.
+    fn start(
+        &self,
+        role: &Role<'_>,
+        seal: &Seal,
+        directory: &OwnedFd,
+        socket: &OwnedFd,
+    ) -> Result<(Pid, OwnedFd), String> {
+        let memory = sealed_memory(seal).map_err(|e| format!("cannot pass the seal: {e}"))?;
+        let (life, life_end) = pipe2(OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
+        let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())
+            .map_err(|e| format!("/dev/null: {e}"))?;
+        let pid = spawn_role(&RolePlan {
+            image: self.image.as_fd(),
+            argv: &[c"ferrum-toolhost", role.name],
+            descriptors: &[
+                Some(null.as_fd()),
+                Some(null.as_fd()),
+                Some(null.as_fd()),
+                Some(socket.as_fd()),
+                Some(memory.as_fd()),
+                role.cgroup.map(|(directory, _)| directory),
+                Some(life_end.as_fd()),
+            ],
+            cwd: directory.as_fd(),
+            cgroup_procs: role.cgroup.map(|(_, procs)| procs),
+            cgroup_slot: 5,
+            become_user: role.become_user,
+        })
+        .map_err(|e| format!("cannot start a host: {e}"))?;
+        fcntl(&life, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| format!("pipe: {e}"))?;
+        Ok((pid, life))
     }
 
     /// The start directory is the one that was current when the front started, whatever its name
@@ -204,12 +271,16 @@ impl Hosts {
         }
     }
 
-    /// Ends everything and removes what was made on disk.
-    pub fn end_all(&mut self) {
+    /// Kills every host, and with it what runs in its namespace.
+    pub fn kill_all(&mut self) {
         self.read_pids();
         for pid in self.running.iter().flat_map(|h| &h.pids) {
             let _ = kill(*pid, libc::SIGKILL);
         }
+    }
+
+    /// Waits until everything is gone and removes what was made on disk.
+    pub fn end_all(&mut self) {
         let deadline = Instant::now() + Duration::from_millis(END_MS_MAX);
         while Instant::now() < deadline {
             self.kill_adopted();

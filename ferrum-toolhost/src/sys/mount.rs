@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub const ATTR_RDONLY: u64 = 0x1;
 pub const ATTR_NOSUID: u64 = 0x2;
 pub const ATTR_NODEV: u64 = 0x4;
+pub const ATTR_NOEXEC: u64 = 0x8;
 
 const OPEN_TREE_CLONE: u32 = 1;
 const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC as u32;

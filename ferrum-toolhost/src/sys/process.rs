@@ -53,7 +53,7 @@ pub struct RolePlan<'a> {
     /// `cgroup.procs` of the leaf that the process joins, if it can. Where joining fails, the
     /// descriptor numbered `cgroup_slot` is closed, so the role sees that there is none.
     pub cgroup_procs: Option<BorrowedFd<'a>>,
-    pub cgroup_slot: usize,
+    pub cgroup_slot: RawFd,
     /// uid and gid to become first.
     pub become_user: Option<(u32, u32)>,
 }
@@ -105,19 +105,17 @@ pub fn spawn_role(plan: &RolePlan<'_>) -> io::Result<Pid> {
                 *slot = libc::fcntl(*source, libc::F_DUPFD_CLOEXEC, base);
             }
         }
-        for (number, source) in high.iter().enumerate().take(sources.len()) {
-            let number = number as libc::c_int;
-            let dropped = *source < 0 || (number as usize == plan.cgroup_slot && !joined);
+        for (number, source) in (0..).zip(high.iter().take(sources.len())) {
+            let dropped = *source < 0 || (number == plan.cgroup_slot && !joined);
             if dropped {
                 libc::close(number);
             } else {
                 libc::dup2(*source, number);
             }
         }
-        let first = sources.len() as libc::c_uint;
         libc::syscall(
             libc::SYS_close_range,
-            first,
+            sources.len(),
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         );
@@ -230,12 +228,33 @@ fn stage(plan: &CommandPlan<'_>) -> libc::c_int {
         {
             return 5;
         }
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        default_signals();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
         6
+    }
+}
+
+/// Ignored signals stay ignored through an exec; a command finds all of them as they are by
+/// default. By number, because the C library keeps its own two (32, 33) from its wrapper.
+fn default_signals() {
+    const SIGNALS: libc::c_int = 64;
+    // The kernel's structure (handler, flags, restorer, mask) with every field zero: SIG_DFL.
+    let default = [0u64; 4];
+    for signal in 1..=SIGNALS {
+        // SAFETY: `default` outlives the call; the kernel reads no more than the structure. KILL
+        // and STOP are refused, which is no loss.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8usize,
+            );
+        }
     }
 }
 
@@ -245,6 +264,8 @@ pub struct Ended {
     pub pid: Pid,
     /// Exit status, or 128 + signal.
     pub status: i32,
+    /// The signal that ended it, where one did.
+    pub signal: Option<i32>,
     pub cpu_us: u64,
     /// Largest resident set of the process or a waited-for child, in bytes.
     pub peak_memory: u64,
@@ -273,17 +294,13 @@ pub fn wait_any() -> Waited {
     if pid == 0 {
         return Waited::Running;
     }
-    let code = if libc::WIFEXITED(status) {
-        libc::WEXITSTATUS(status)
-    } else if libc::WIFSIGNALED(status) {
-        128 + libc::WTERMSIG(status)
-    } else {
-        status
-    };
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    let code = signal.map_or(libc::WEXITSTATUS(status), |signal| 128 + signal);
     let micros = |t: libc::timeval| (t.tv_sec * 1_000_000 + t.tv_usec).cast_unsigned();
     Waited::Ended(Ended {
         pid,
         status: code,
+        signal,
         cpu_us: micros(usage.ru_utime) + micros(usage.ru_stime),
         peak_memory: usage.ru_maxrss.cast_unsigned() * 1024,
     })

@@ -1,12 +1,13 @@
 //! One tool call of a message: from what the model wrote to what it is answered.
 
 use super::message::ToolUse;
+use crate::host::Fault;
 use crate::host::client::ToolHost;
 use crate::session::log::Log;
 use crate::tools::args::{self, Call};
 use crate::tools::catalog::{self, Tool};
 use crate::tools::history;
-use ferrum_proto::reply::{Denial, Outcome};
+use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Outcome, Reply};
 use serde_json::Value;
 
 /// One result as stored and sent, in bytes. Tools give about 110 KiB; six times this, as JSON might
@@ -89,21 +90,25 @@ pub(super) async fn execute(
         Ok(history) => return look_back(log, history).await,
     };
     match host.call(request.clone(), progress).await {
-        Ok(result) => {
-            let refused = matches!(result.reply.outcome, Outcome::Refused(_));
-            let is_error = !matches!(result.reply.outcome, Outcome::Done);
-            CallResult {
-                text: result.text,
-                is_error,
-                refused,
-                denials: result.reply.denials,
-            }
-        }
-        Err(fault) => CallResult::error(format!(
-            "the tool host failed during {}: {fault}. The effect of this call is unknown: look before you repeat it.",
+        Ok(result) => CallResult {
+            text: result.text,
+            is_error: is_error(&result.reply),
+            refused: matches!(result.reply.outcome, Outcome::Refused(_)),
+            denials: result.reply.denials,
+        },
+        Err(fault @ Fault::NotStarted(_)) => CallResult::error(format!("{}: {fault}", request.tool())),
+        Err(fault @ Fault::EffectUnknown(_)) => CallResult::error(format!(
+            "the tool host failed during {}: {fault}. Look before you repeat it.",
             request.tool()
         )),
     }
+}
+
+/// What a model should take for an error: the tool did not do it, or the command did not come to
+/// its own end. A status other than 0 is an answer: `grep` found nothing, a test failed.
+fn is_error(reply: &Reply) -> bool {
+    let cut_short = |command: &CommandReport| command.end != CommandEnd::Exited || command.signal.is_some();
+    reply.outcome != Outcome::Done || reply.command.as_ref().is_some_and(cut_short)
 }
 
 async fn look_back(log: Option<&Log>, call: &Call) -> CallResult {

@@ -82,7 +82,7 @@ mod tests {
             granted: &plain,
         };
         let prompt = system_prompt(&runtime);
-        assert!(prompt.contains("working directory: /work/tree\n"), "{prompt}");
+        assert!(prompt.contains("working directory: /home/ada/tree\n"), "{prompt}");
         assert!(prompt.contains("safety tier: medium\n"), "{prompt}");
         // Names and JSON around each tool take some more; 9 KB is what the whole request may have.
         let tools: usize = catalog::ALL

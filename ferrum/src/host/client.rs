@@ -258,6 +258,8 @@ impl State {
                 }
             }),
             FromHost::Reply { id, reply } => return self.answer(id, reply),
+            // The table admits none from a session.
+            FromHost::Explained { .. } => {}
         }
         Ok(())
     }
@@ -392,7 +394,10 @@ impl Patience {
             FromHost::Granted(_) => self.expect("walls", SEAL_MS_MAX),
             FromHost::Ready(_) | FromHost::SealFailed(_) => self.until = None,
             // A call's own deadline is the host's to keep: it may be days.
-            FromHost::Progress { .. } | FromHost::Chunk { .. } | FromHost::Reply { .. } => {}
+            FromHost::Progress { .. }
+            | FromHost::Chunk { .. }
+            | FromHost::Reply { .. }
+            | FromHost::Explained { .. } => {}
         }
     }
 

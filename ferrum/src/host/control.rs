@@ -86,12 +86,22 @@ impl Control {
     /// # Errors
     /// [`Cause::Launcher`] or [`Cause::NoLauncher`] when nobody takes the request.
     pub fn open_host(&mut self, cwd: &PathBytes, wish: &Wish) -> Result<Opened, Cause> {
+        let (cwd, wish) = (cwd.clone(), wish.clone());
+        self.open(|host| ToLauncher::OpenHost { host, cwd, wish })
+    }
+
+    /// Asks for a host in role check, which runs nothing.
+    ///
+    /// # Errors
+    /// As [`Control::open_host`].
+    pub fn open_check(&mut self, cwd: &PathBytes, wish: &Wish) -> Result<Opened, Cause> {
+        let (cwd, wish) = (cwd.clone(), wish.clone());
+        self.open(|host| ToLauncher::OpenCheck { host, cwd, wish })
+    }
+
+    fn open(&mut self, request: impl FnOnce(u32) -> ToLauncher) -> Result<Opened, Cause> {
         let host = self.last_host + 1;
-        let request = ToLauncher::OpenHost {
-            host,
-            cwd: cwd.clone(),
-            wish: wish.clone(),
-        };
+        let request = request(host);
         let frame = encode(&request, CONTROL_FRAME_BYTES_MAX).map_err(Cause::Request)?;
         let pair = socketpair(
             AddressFamily::Unix,

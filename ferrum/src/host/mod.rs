@@ -3,6 +3,7 @@
 //! Whatever comes from there is judged by the tables of `ferrum_proto::order`; the first message
 //! that they do not admit ends the connection. Nothing is ever run here instead.
 
+pub mod checker;
 pub mod client;
 pub mod control;
 pub mod fault;
@@ -10,6 +11,7 @@ pub mod hosts;
 pub mod launch;
 pub mod probe;
 
+pub use checker::Checker;
 pub use client::{HostClient, ToolHost, ToolResult};
 pub use control::{Control, Opened};
 pub use fault::{Cause, Fault};

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod doctor;
+pub mod explain;
 pub mod print;
 pub mod prompt;
 pub mod tool;

@@ -42,7 +42,7 @@ pub(super) fn audit(root: Node<'_>, text: &str) -> Check {
     audit.gap(text.len(), "\n", &(text.len()..text.len()))
 }
 
-/// Refuses a carriage return that stands outside quotes, comments excepted from nothing.
+/// Refuses a carriage return that stands outside quotes, in comments too.
 pub(super) fn check_carriage_returns(root: Node<'_>, text: &str) -> Check {
     if !text.contains('\r') {
         return Ok(());
@@ -98,6 +98,7 @@ impl<'a> Audit<'a> {
             "expansion" | "arithmetic_expansion" | "subscript" => inside.expansion = true,
             "test_command" => inside.test = true,
             "command" => self.command(node)?,
+            "heredoc_redirect" => self.heredoc(node)?,
             _ => {}
         }
         if node.child_count() == 0 {
@@ -140,6 +141,32 @@ impl<'a> Audit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The grammar takes a delimiter in the middle of a line for the end; bash does not.
+    fn heredoc(&self, node: Node<'_>) -> Check {
+        let text_of = |kind: &str| {
+            children(node)
+                .into_iter()
+                .find(|part| part.kind() == kind)
+                .map_or("", |part| self.slice(part))
+        };
+        let delimiter = text_of("heredoc_start").replace(['\'', '"', '\\'], "");
+        let end = text_of("heredoc_end");
+        let end = if text_of("<<-").is_empty() {
+            end
+        } else {
+            end.trim_start_matches('\t')
+        };
+        if end.trim_end_matches('\n') == delimiter {
+            return Ok(());
+        }
+        Err(Deny::new(
+            "malformed",
+            &node.byte_range(),
+            format!("the here-document has no end line {delimiter:?}"),
+        )
+        .hint("put the delimiter alone on the last line"))
     }
 
     /// Quoted text: whatever bash would expand in it must be a node.

@@ -260,9 +260,13 @@ fn cluster_has(text: &str, letter: char) -> bool {
 fn check_config(rest: &[Word]) -> Check {
     let mut operands = Vec::new();
     let mut reads = false;
-    for word in rest {
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
         let (text, _) = word.prefix();
         match text.as_str() {
+            "-f" | "--file" | "--blob" | "--type" | "--default" => {
+                words.next();
+            }
             "--get" | "--get-all" | "--get-regexp" | "--get-urlmatch" | "--list" | "-l" | "get" | "list"
             | "--unset" | "unset" | "--unset-all" => reads = true,
             "set" | "--add" | "--replace-all" => {}

@@ -6,12 +6,12 @@
 use super::argv::{self, Valued};
 use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
-use super::payload;
 use super::place::{Place, Target, normal};
-use super::script::{Command, Kind, Node, Redirect, RedirectKind, Word};
+use super::script::{Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
+use super::{git, payload};
 use crate::{Ground, protect};
 use std::path::Path;
 
@@ -74,13 +74,7 @@ impl Rules for Hard<'_> {
         if redirect.kind != RedirectKind::Output {
             return Ok(());
         }
-        let write = Write {
-            word: redirect.target.clone(),
-            recursive: false,
-            destroys: false,
-            by_option: false,
-        };
-        self.write(&write, place)
+        self.write(&Write::of(redirect.target.clone()), place)
     }
 
     fn command(&mut self, command: &Command, node: &Node, place: &Place) -> Check {
@@ -97,9 +91,11 @@ impl Rules for Hard<'_> {
 impl Hard<'_> {
     fn words(&mut self, words: &[Word], node: &Node, place: &Place, depth: usize) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
-        let Some(text) = first.literal() else {
-            return Ok(());
-        };
+        // Expansions may be empty: `$x sudo` and `sudo$x` are judged as `sudo`.
+        let text = literal_part(first);
+        if text.is_empty() && first.is_dynamic() && depth <= PAYLOAD_DEPTH_MAX {
+            return self.words(&words[1..], node, place, depth + 1);
+        }
         let name = base_name(&text);
         if depth > PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
@@ -115,6 +111,13 @@ impl Hard<'_> {
             self.write(&write, place)?;
         }
         self.payloads(name, words, node, place)?;
+        if name == "git"
+            && let Ok(call) = git::read(words)
+        {
+            for word in git::written(&call) {
+                self.write(&Write::of(word), place)?;
+            }
+        }
         if name == "find" {
             for inner in wrapper::find_commands(words) {
                 self.removal_in_find(inner, words, place)?;
@@ -154,7 +157,7 @@ impl Hard<'_> {
                 deny.span = inner.span.clone();
                 deny
             };
-            let script = match super::read(&inner.text) {
+            let script = match super::read(&inner.text, place.depth + 1) {
                 Ok(script) => script,
                 Err(deny) if self.strict && inner.exact => return Err(at(deny)),
                 Err(_) => continue,
@@ -235,7 +238,8 @@ impl Hard<'_> {
         let root = Path::new("/");
         let holds_home = self.ground.home.starts_with(&path) && path != root;
         let own = self.ground.writable.contains(&path) && path != self.ground.home;
-        let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home;
+        let is_home = path.parent() == Some(Path::new("/home"));
+        let broad = BROAD.iter().any(|broad| path == Path::new(broad)) || holds_home || is_home;
         if path == root || broad && !own {
             return Err(Deny::new(
                 "catastrophic",
@@ -246,6 +250,16 @@ impl Hard<'_> {
         }
         Ok(())
     }
+}
+
+/// The literal text of a word, expansions left out.
+fn literal_part(word: &Word) -> String {
+    let literal = word.pieces.iter().filter_map(|piece| match piece {
+        Piece::Literal { text, .. } => Some(text.as_str()),
+        Piece::Home => Some("~"),
+        _ => None,
+    });
+    literal.collect()
 }
 
 /// True for a body that runs `name` in a pipeline or in the background.
@@ -285,9 +299,6 @@ fn privilege(name: &str, words: &[Word]) -> Check {
     let rest = &words[1..];
     if PRIVILEGE.contains(&name) || name == "mount" && mounts(rest) {
         return Err(denied_privilege(name, span));
-    }
-    if name == "busybox" {
-        return Ok(());
     }
     let sets_id = match name {
         "chmod" => rest
@@ -334,9 +345,7 @@ fn is_set_id(mode: &str) -> bool {
     }
     if mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8)) {
         let special = mode.len() - 4;
-        return mode[..=special]
-            .chars()
-            .any(|c| "2367".contains(c) || "4567".contains(c));
+        return mode[..=special].chars().any(|c| matches!(c, '2'..='7'));
     }
     mode.split(',').any(|clause| {
         let Some(at) = clause.find(['+', '=']) else {

@@ -18,5 +18,8 @@ pub(super) const PAYLOAD_DEPTH_MAX: usize = 8;
 /// Simple commands of one text, payloads included.
 pub(super) const COMMANDS_MAX: usize = 512;
 
+/// Here-documents of one text that the grammar cannot read by itself.
+pub(super) const HEREDOCS_MAX: usize = 32;
+
 /// Words that one brace expression may stand for; beyond it the word counts as dynamic.
 pub(super) const BRACE_WORDS_MAX: usize = 64;

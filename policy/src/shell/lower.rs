@@ -4,13 +4,14 @@
 //! lowered as far as they go; whether that is good enough is the caller's decision.
 
 use super::brace;
+use super::heredoc::{Heredoc, is_mark};
 use super::script::{Assignment, Command, Control, Kind, Node, Redirect, RedirectKind, Word};
 use super::word::Lower;
 use tree_sitter::Node as Tree;
 
-/// Lowers the whole tree of `text`.
-pub(super) fn lower(root: Tree<'_>, text: &str) -> Vec<Node> {
-    Lower { text }.statements(&children(root))
+/// Lowers the whole tree of `text`, from which `heredocs` were taken out.
+pub(super) fn lower(root: Tree<'_>, text: &str, heredocs: &[Heredoc]) -> Vec<Node> {
+    Lower { text, heredocs }.statements(&children(root))
 }
 
 pub(super) fn children(node: Tree<'_>) -> Vec<Tree<'_>> {
@@ -239,12 +240,32 @@ impl Lower<'_> {
                 _ if operator == ">&-" || has_target => push_words(base, self.word(part)),
                 _ => {
                     has_target = true;
+                    if let Some(heredoc) = self.taken_out(part) {
+                        base.redirects.push(heredoc);
+                        continue;
+                    }
                     let target = self.word(part);
                     let kind = redirect_kind(operator, &target);
                     base.redirects.push(redirect(kind, target, node));
                 }
             }
         }
+    }
+
+    /// The here-document that this redirect's target stands in for.
+    fn taken_out(&self, target: Tree<'_>) -> Option<Redirect> {
+        if !is_mark(self.slice(target)) {
+            return None;
+        }
+        let starts = |heredoc: &&Heredoc| heredoc.operator.start + 1 == target.start_byte();
+        let heredoc = self.heredocs.iter().find(starts)?;
+        Some(Redirect {
+            kind: RedirectKind::Heredoc {
+                quoted: heredoc.quoted,
+            },
+            target: heredoc.word.clone()?,
+            span: heredoc.operator.clone(),
+        })
     }
 
     fn heredoc(&self, base: &mut Node, node: Tree<'_>) {

@@ -174,7 +174,7 @@ impl Medium<'_> {
         }
         for assignment in &unwrapped.assignments {
             let (text, _) = assignment.prefix();
-            let variable = text.split('=').next().unwrap_or_default();
+            let variable = text.split(['=', '+', '[']).next().unwrap_or_default();
             if has_authority(variable) {
                 return Err(authority(variable, &assignment.span));
             }

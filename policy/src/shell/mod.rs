@@ -14,6 +14,7 @@ mod codes;
 mod deny;
 mod git;
 mod hard;
+mod heredoc;
 mod high;
 mod inspection;
 mod interpreter;
@@ -27,6 +28,7 @@ mod payload;
 mod place;
 mod programs;
 mod quote;
+mod rewrite;
 mod script;
 mod walk;
 mod word;
@@ -38,6 +40,7 @@ pub use codes::{CODES, Code};
 use deny::{Check, Deny};
 use hard::Hard;
 use high::High;
+use limits::DEPTH_MAX;
 use medium::Medium;
 use numbers::Integers;
 use place::Place;
@@ -64,14 +67,7 @@ pub fn judge(command: &str, grant: &Grant, ground: &Ground) -> Verdict {
 
 fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     chars::check_control(text)?;
-    let parsed = parse::parse(text)?;
-    let root = parsed.tree.root_node();
-    audit::check_carriage_returns(root, text)?;
-    let script = lower::lower(root, text);
-    let unreadable = match &parsed.gap {
-        Some(gap) => Err(describe_gap(gap, text)),
-        None => audit::audit(root, text),
-    };
+    let (script, unreadable) = understand(text, DEPTH_MAX)?;
     let mut hard = Hard {
         ground,
         strict: !trusts_walls,
@@ -97,15 +93,57 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
     Ok(())
 }
 
-/// Reads an inner text for the hard rules.
-fn read(text: &str) -> Result<Vec<Node>, Deny> {
-    chars::check_control(text)?;
-    let parsed = parse::parse(text)?;
-    if let Some(gap) = &parsed.gap {
-        return Err(describe_gap(gap, text));
+/// The script as far as it can be read, and why it cannot be read with certainty.
+fn understand(text: &str, depth_max: usize) -> Result<(Vec<Node>, Check), Deny> {
+    let parsed = parse::parse(text, depth_max)?;
+    let root = parsed.tree.root_node();
+    audit::check_carriage_returns(root, text)?;
+    let Some(gap) = &parsed.gap else {
+        return Ok((lower::lower(root, text, &[]), audit::audit(root, text)));
+    };
+    match rewritten(text, depth_max)? {
+        Some(script) => Ok((script, Ok(()))),
+        None => Ok((lower::lower(root, text, &[]), Err(describe_gap(gap, text)))),
     }
-    audit::audit(parsed.tree.root_node(), text)?;
-    Ok(lower::lower(parsed.tree.root_node(), text))
+}
+
+/// The script in a form that the grammar can read, where that means the same to bash.
+fn rewritten(text: &str, depth_max: usize) -> Result<Option<Vec<Node>>, Deny> {
+    let mut heredocs = Vec::new();
+    let mut plain = text.to_owned();
+    if let Some(extracted) = heredoc::extract(text) {
+        (plain, heredocs) = (extracted.text, extracted.heredocs);
+    }
+    let rewrites = rewrite::all(&mut plain);
+    if heredocs.is_empty() && rewrites.is_empty() {
+        return Ok(None);
+    }
+    let parsed = parse::parse(&plain, depth_max)?;
+    let root = parsed.tree.root_node();
+    let holds = parsed.gap.is_none()
+        && audit::audit(root, &plain).is_ok()
+        && rewrites.iter().all(|rewrite| rewrite.holds(root))
+        && heredocs
+            .iter()
+            .all(|one| rewrite::starts_redirect(root, one.operator.start));
+    if !holds {
+        return Ok(None);
+    }
+    for heredoc in &mut heredocs {
+        if heredoc.read(text, depth_max).is_err() || heredoc.word.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(lower::lower(root, &plain, &heredocs)))
+}
+
+/// Reads a text that stands inside `outer` others, for the hard rules. The deeper it lies, the
+/// flatter it must be: the walks of all of them stand on one stack.
+fn read(text: &str, outer: usize) -> Result<Vec<Node>, Deny> {
+    chars::check_control(text)?;
+    let (script, unreadable) = understand(text, DEPTH_MAX / (outer + 1))?;
+    unreadable?;
+    Ok(script)
 }
 
 fn describe_gap(gap: &parse::Gap, text: &str) -> Deny {
@@ -114,8 +152,12 @@ fn describe_gap(gap: &parse::Gap, text: &str) -> Deny {
     } else {
         ("unreadable", "cannot be read with certainty from here on")
     };
-    let hint = if text.contains("<<") {
-        "write the text to a file, or put { … ; } around the command with the here-document"
+    let rest = text.get(gap.span.start..).unwrap_or("");
+    let line = rest.lines().next().unwrap_or("");
+    let hint = if line.starts_with("for ") && !line.contains(" in ") {
+        "use for i in \"$@\"; do … done"
+    } else if text.contains("<<") {
+        "put { … ; } around the command with the here-document, or write the text to a file first"
     } else {
         "write it to a script file and run that"
     };

@@ -1,7 +1,7 @@
 //! Text → syntax tree, within limits.
 
 use super::deny::Deny;
-use super::limits::{DEPTH_MAX, NODES_MAX, PARSE_MS_MAX};
+use super::limits::{NODES_MAX, PARSE_MS_MAX};
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
@@ -19,8 +19,8 @@ pub(super) struct Gap {
     pub(super) missing: bool,
 }
 
-/// Parses one text.
-pub(super) fn parse(text: &str) -> Result<Parsed, Deny> {
+/// Parses one text whose tree may be `depth_max` deep.
+pub(super) fn parse(text: &str, depth_max: usize) -> Result<Parsed, Deny> {
     let mut parser = Parser::new();
     parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Deny> {
         )
         .hint("write it to a script file and run that")
     })?;
-    let gap = measure(&tree, text)?;
+    let gap = measure(&tree, text, depth_max)?;
     Ok(Parsed { tree, gap })
 }
 
@@ -56,7 +56,7 @@ fn parse_within_deadline(parser: &mut Parser, text: &str) -> Option<Tree> {
 }
 
 /// Counts nodes and depth without recursion, and finds the first ERROR or MISSING node.
-fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
+fn measure(tree: &Tree, text: &str, depth_max: usize) -> Result<Option<Gap>, Deny> {
     let mut cursor = tree.walk();
     let (mut nodes, mut depth) = (0_usize, 0_usize);
     let mut gap = None;
@@ -64,7 +64,7 @@ fn measure(tree: &Tree, text: &str) -> Result<Option<Gap>, Deny> {
         let node = cursor.node();
         nodes += 1;
         check_limit("limit-nodes", "syntax nodes", nodes, NODES_MAX, &node)?;
-        check_limit("limit-depth", "levels of nesting", depth, DEPTH_MAX, &node)?;
+        check_limit("limit-depth", "levels of nesting", depth, depth_max, &node)?;
         // An error at the root says nothing about the place: a later, smaller one does.
         let vague = gap
             .as_ref()

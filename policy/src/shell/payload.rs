@@ -87,7 +87,16 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
     match name {
         "eval" => joined(words.get(1..).unwrap_or(&[])),
         "trap" => trap_action(words).map(payload).into_iter().collect(),
-        "su" | "script" | "flock" | "watch" => {
+        // `watch` joins its words into one shell text.
+        "watch" => {
+            let operands = words
+                .iter()
+                .skip(1)
+                .skip_while(|word| word.prefix().0.starts_with('-'));
+            joined(&operands.cloned().collect::<Vec<_>>())
+        }
+        "env" => split_string(words),
+        "su" | "script" | "flock" => {
             let valued = Valued {
                 short: "c",
                 long: &["command"],
@@ -105,6 +114,22 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
         }
         _ => Vec::new(),
     }
+}
+
+/// `env -S TEXT`: not a shell's text, but split like one.
+fn split_string(words: &[Word]) -> Vec<Payload> {
+    let mut out = Vec::new();
+    for (index, word) in words.iter().enumerate() {
+        let (text, _) = word.prefix();
+        if matches!(text.as_str(), "-S" | "--split-string") {
+            out.extend(words.get(index + 1).map(payload));
+        } else if text.starts_with("-S") {
+            out.push(payload(&word.without_prefix(2)));
+        } else if text.starts_with("--split-string=") {
+            out.push(payload(&word.without_prefix("--split-string=".len())));
+        }
+    }
+    out
 }
 
 /// The code of `trap CODE SIGNAL…`; `None` for listing, ignoring (`''`) and resetting (`-`).

@@ -67,7 +67,7 @@ impl Place {
                     text.push('x');
                 }
                 Piece::UserHome(name) if text.is_empty() => {
-                    text.push_str("/home/");
+                    text.push_str(if name == "root" { "/" } else { "/home/" });
                     text.push_str(name);
                 }
                 _ => return Target::Dynamic,

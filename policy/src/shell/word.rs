@@ -1,5 +1,6 @@
 //! Syntax tree → decoded words: quote removal, escapes, expansions as pieces.
 
+use super::heredoc::Heredoc;
 use super::lower::children;
 use super::quote;
 use super::script::{Arithmetic, Param, Piece, Word};
@@ -8,6 +9,8 @@ use tree_sitter::Node as Tree;
 /// Lowers nodes of one text.
 pub(super) struct Lower<'a> {
     pub(super) text: &'a str,
+    /// What was taken out of the text.
+    pub(super) heredocs: &'a [Heredoc],
 }
 
 impl Lower<'_> {
@@ -120,6 +123,13 @@ impl Lower<'_> {
             .unwrap_or(text);
         if inside == "TMPDIR:-/tmp" {
             return Piece::Tmp;
+        }
+        // A home directory with a default or a check is still the home directory.
+        let checked = inside
+            .strip_prefix("HOME")
+            .is_some_and(|rest| rest.starts_with([':', '?', '-', '%']));
+        if checked && node.named_child_count() <= 2 && !inside.contains(['$', '`']) {
+            return Piece::Home;
         }
         if is_length(inside) {
             return Piece::Arithmetic(Arithmetic::default());

@@ -130,7 +130,7 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
             at += option_width(row, word, &text, whole, &mut out);
             continue;
         }
-        if name == "env" && is_assignment(&text) {
+        if takes_assignments(name) && is_assignment(&text) {
             out.assignments.push(word);
             at += 1;
             continue;
@@ -146,13 +146,18 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
         at += 1;
     }
     out.inner = words.get(at..).unwrap_or(&[]);
-    if name == "env" {
+    if takes_assignments(name) {
         while let Some(first) = out.inner.first().filter(|word| is_assignment(&word.prefix().0)) {
             out.assignments.push(first);
             out.inner = &out.inner[1..];
         }
     }
     Some(out)
+}
+
+/// `env`, and the reserved words that the grammar shows as commands.
+fn takes_assignments(name: &str) -> bool {
+    matches!(name, "env" | "time" | "coproc")
 }
 
 fn asks_only(word: &Word) -> bool {
@@ -205,9 +210,12 @@ fn starts_valued(row: &Row, text: &str) -> bool {
         .is_some_and(|letter| row.valued.short.contains(letter))
 }
 
-/// `NAME=` at the start of a word.
+/// `NAME=`, `NAME+=` or `NAME[i]=` at the start of a word.
 pub(super) fn is_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, _)| is_identifier(name))
+    text.split_once('=').is_some_and(|(name, _)| {
+        let name = name.strip_suffix('+').unwrap_or(name);
+        is_identifier(name.split('[').next().unwrap_or(name))
+    })
 }
 
 pub(super) fn is_identifier(name: &str) -> bool {

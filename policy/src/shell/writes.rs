@@ -15,6 +15,18 @@ pub(super) struct Write {
     pub(super) by_option: bool,
 }
 
+impl Write {
+    /// One file, written as such.
+    pub(super) fn of(word: Word) -> Self {
+        Self {
+            word,
+            recursive: false,
+            destroys: false,
+            by_option: false,
+        }
+    }
+}
+
 /// Which operands are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operands {

@@ -105,6 +105,7 @@ fn command(report: &CommandReport) -> Value {
             CommandEnd::Cancelled => "cancelled",
         },
         "status": report.status,
+        "signal": report.signal,
         "isolation": report.isolation.name(),
         "containment": report.containment.name(),
         "residual_descendants": match report.residual {
@@ -119,5 +120,6 @@ fn command(report: &CommandReport) -> Value {
         "stderr_bytes": report.stderr_bytes,
         "cpu_us": report.cpu_us,
         "peak_memory_bytes": report.peak_memory,
+        "limits_not_in_force": report.limits_missing,
     })
 }

@@ -1,0 +1,32 @@
+//! The second opinion on syntax: what `bash -n` said, as a refusal.
+
+use policy::Refusal;
+
+/// Characters of a complaint that are shown: bash quotes the text that it does not understand.
+const COMPLAINT_CHARS_MAX: usize = 200;
+
+/// The refusal for what bash wrote on its error stream.
+#[must_use]
+pub fn refusal(complaint: &str) -> Refusal {
+    let first = complaint.lines().next().unwrap_or_default();
+    // `bash: line 3: what`
+    let rest = first.strip_prefix("bash: ").unwrap_or(first);
+    let (line, what) = match rest.strip_prefix("line ").and_then(|r| r.split_once(": ")) {
+        Some((line, what)) => (line.parse().unwrap_or(1), what),
+        None => (1, rest),
+    };
+    let what: String = what
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(COMPLAINT_CHARS_MAX)
+        .collect();
+    let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {what}"), "");
+    (refusal.line, refusal.column) = (line, 1);
+    refusal
+}
+
+/// True when bash read the whole text. An open here-document is only a warning to it.
+#[must_use]
+pub fn is_readable(succeeded: bool, complaint: &str) -> bool {
+    succeeded && !complaint.contains("here-document")
+}

@@ -1,0 +1,88 @@
+//! Machines that refuse namespaces: Landlock and seccomp alone hold reading, writing, the network
+//! and the front; what git and Ferrum run on their own is put back after the call.
+
+use super::{World, network, persistence, reads, refuse_all, writes};
+use ferrum_tests::scene::{Scene, ToolRun};
+use ferrum_tests::who::everyone;
+
+const WORLDS: [World; 2] = [World::NamespacesDenied, World::NamespacesUsedUp];
+
+#[test]
+fn secrets_cannot_be_read_without_namespaces() {
+    WORLDS.iter().for_each(|world| refuse_all(*world, reads::TABLE));
+}
+
+#[test]
+fn nothing_outside_can_be_changed_without_namespaces() {
+    WORLDS.iter().for_each(|world| refuse_all(*world, writes::TABLE));
+}
+
+#[test]
+fn no_network_can_be_reached_without_namespaces() {
+    WORLDS.iter().for_each(|world| refuse_all(*world, network::TABLE));
+}
+
+#[test]
+fn what_was_planted_is_gone_after_the_call_without_namespaces() {
+    refuse_all(World::NamespacesDenied, persistence::TABLE);
+}
+
+/// The step down is named, and whoever requires more gets an error instead.
+#[test]
+fn missing_namespaces_are_reported_and_full_isolation_can_be_required() {
+    for who in everyone() {
+        for world in WORLDS {
+            let scene = Scene::new(&who);
+            let ran = ToolRun::of(&world.wrap(scene.command_run("true", &[])));
+            assert_eq!(
+                ran.outcome(),
+                "done",
+                "{world:?} as {}: {}",
+                who.name,
+                ran.output.all()
+            );
+            assert_eq!(ran.effective(), "kernel", "{}", ran.json);
+            let missing = ran.json["isolation"]["walls"].as_array().is_some_and(|walls| {
+                walls.iter().any(|wall| {
+                    wall["in_force"] == false && !wall["detail"].as_str().unwrap_or_default().is_empty()
+                })
+            });
+            assert!(missing, "no wall is named as missing: {}", ran.json);
+
+            scene.write(
+                &scene.config_dir().join("config.toml"),
+                "[isolation]\nrequire = \"full\"\n",
+            );
+            let refused = ToolRun::of(&world.wrap(scene.command_run("touch ran", &[])));
+            assert_eq!(refused.output.status, Some(4), "{}", refused.output.all());
+            assert!(!scene.root().join("ran").exists());
+            assert!(
+                refused.output.all().to_lowercase().contains("namespace"),
+                "{}",
+                refused.output.all()
+            );
+        }
+    }
+}
+
+/// Without namespaces there is no private network, so it falls to none and says so.
+#[test]
+fn a_private_network_falls_to_none_without_namespaces() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let ran =
+            ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run("true", &["--network", "private"])));
+        assert_eq!(ran.json["isolation"]["network"], "none", "{}", ran.output.all());
+    }
+}
+
+/// The filter denies sockets by family at creation and leaves connected pairs alone.
+#[test]
+fn socket_pairs_still_work_without_namespaces() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let script = r#"python3 -c 'import socket; a, b = socket.socketpair(); a.send(b"x"); assert b.recv(1) == b"x"'"#;
+        ToolRun::of(&World::NamespacesDenied.wrap(scene.command_run(script, &[])))
+            .expect_success("a socket pair");
+    }
+}

@@ -1,0 +1,222 @@
+//! `ferrum policy explain`: the verdicts of a real session, without one.
+
+use ferrum_proto::charter::Wish;
+use ferrum_proto::control::ToLauncher;
+use ferrum_proto::reply::{Explanation, FromHost};
+use ferrum_proto::request::{Act, Query, ToHost};
+use ferrum_proto::terms::{PathBytes, Tier};
+use ferrum_tests::run::Output;
+use ferrum_tests::scene::Scene;
+use ferrum_tests::who::{everyone, ordinary};
+use ferrum_tests::wire::{Launcher, call, charter, hello_host, tool};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+fn explain(scene: &Scene, words: &[&str]) -> Output {
+    scene.ferrum(["policy", "explain"]).args(words).output()
+}
+
+fn batch(scene: &Scene, options: &[&str], questions: &str) -> Vec<Value> {
+    let run = scene.ferrum(["policy", "explain", "--stdin"]).args(options);
+    let output = run.stdin(questions).output();
+    assert_eq!(output.status, Some(0), "{}", output.all());
+    let lines = output.out();
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON line"))
+        .collect()
+}
+
+#[test]
+fn exit_codes_and_words_for_a_person() {
+    let scene = Scene::new(&ordinary());
+    let allowed = explain(&scene, &["bash", "ls | wc -l"]);
+    assert_eq!((allowed.status, allowed.out().as_str()), (Some(0), "allow\n"));
+    let refused = explain(&scene, &["bash", "true\n  sudo id"]);
+    assert_eq!(refused.status, Some(5), "{}", refused.all());
+    assert!(
+        refused.out().starts_with("deny (privilege) at 2:3: "),
+        "{}",
+        refused.out()
+    );
+    let high = explain(&scene, &["--safety", "high", "bash", "cargo build"]);
+    assert!(high.out().contains("(not-inspection)"), "{}", high.out());
+    assert_eq!(explain(&scene, &["write", "new.txt"]).status, Some(0));
+    assert_eq!(explain(&scene, &["edit", ".git/config"]).status, Some(5));
+    assert_eq!(explain(&scene, &["read", "README.md"]).status, Some(0));
+    assert_eq!(explain(&scene, &["bash"]).status, Some(2));
+}
+
+/// What is explained is what happens: the same codes as from the real path, `bash -n` included.
+#[test]
+fn verdicts_are_those_of_a_session() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        for (tier, command) in [
+            ("medium", "echo x > inside.txt"),
+            ("medium", "echo x > ../outside.txt"),
+            ("medium", "echo x > /tmp/private.txt"),
+            ("medium", "python3 -c 'print(1)'"),
+            ("medium", "true ;; false"),
+            ("medium", "cat <<EOF\nopen"),
+            ("high", "touch x"),
+            ("high", "ls"),
+            ("medium", "sudo true"),
+        ] {
+            let explained = explain(&scene, &["--json", "--safety", tier, "bash", command]);
+            let explained: Value = serde_json::from_str(&explained.out()).expect("JSON");
+            let arguments = json!({ "command": command });
+            let ran = scene.tool("bash", &arguments, &["--safety", tier]);
+            let refused = ran.outcome() == "refused";
+            assert_eq!(explained["verdict"] == "deny", refused, "{command}: {explained}");
+            if let Some(code) = explained["code"].as_str() {
+                assert!(
+                    ran.text().contains(code),
+                    "{command}: {explained} but {}",
+                    ran.text()
+                );
+            }
+        }
+        assert!(!scene.root().join("x").exists());
+    }
+}
+
+#[test]
+fn a_batch_is_answered_in_order_and_bad_lines_are_errors() {
+    let scene = Scene::new(&ordinary());
+    let questions = concat!(
+        "{\"id\":1,\"safety\":\"medium\",\"shell\":\"static\",\"tool\":\"bash\",\"command\":\"ls\"}\n",
+        "nonsense\n",
+        "{\"id\":{\"a\":[2]},\"safety\":\"medium\",\"command\":\"source x\"}\n",
+        "\n",
+        "{\"id\":3,\"command\":7}\n",
+        "{\"id\":4,\"safety\":\"extreme\",\"command\":\"ls\"}\n",
+        "{\"id\":5,\"command\":\"ls\",\"comand\":\"x\"}\n",
+        "[1]\n",
+        "{\"id\":6,\"tool\":\"write\",\"path\":\"/srv/x\"}\n",
+        "{\"id\":7,\"tool\":\"read\",\"command\":\"x\"}\n",
+        "{\"id\":8,\"shell\":\"auto\",\"isolation\":\"full\",\"command\":\"source x\"}\n",
+        "{\"id\":9,\"shell\":\"auto\",\"isolation\":\"kernel\",\"command\":\"source x\"}",
+    );
+    let answers = batch(&scene, &[], questions);
+    let seen: Vec<(Value, &str, &str)> = answers
+        .iter()
+        .map(|answer| {
+            let text = |key: &str| answer[key].as_str().unwrap_or("");
+            (answer["id"].clone(), text("verdict"), text("code"))
+        })
+        .collect();
+    let expected = vec![
+        (json!(1), "allow", ""),
+        (json!(null), "error", ""),
+        (json!({"a": [2]}), "deny", "eval"),
+        (json!(3), "error", ""),
+        (json!(4), "error", ""),
+        (json!(5), "error", ""),
+        (json!(null), "error", ""),
+        (json!(6), "deny", "outside-root"),
+        (json!(7), "error", ""),
+        (json!(8), "allow", ""),
+        (json!(9), "deny", "eval"),
+    ];
+    assert_eq!(seen, expected);
+    assert!(
+        answers[4]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("extreme"))
+    );
+}
+
+#[test]
+fn a_question_below_the_projects_floor_is_an_error() {
+    let scene = Scene::new(&ordinary());
+    scene.write(&scene.root().join(".ferrum/config.toml"), "safety = \"high\"\n");
+    let questions =
+        "{\"id\":1,\"safety\":\"medium\",\"command\":\"ls\"}\n{\"id\":2,\"command\":\"touch x\"}\n";
+    let answers = batch(&scene, &[], questions);
+    assert_eq!(answers[0]["verdict"], "error");
+    assert!(
+        answers[0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("floor")),
+        "{}",
+        answers[0]
+    );
+    assert_eq!(answers[1]["code"], "not-inspection");
+}
+
+/// No session could start here at medium, but policy can be asked.
+#[test]
+fn no_namespace_is_needed() {
+    let scene = Scene::new(&ordinary());
+    let mut run = scene.ferrum(["policy", "explain", "bash", "ls ;; pwd"]);
+    run.without_namespaces = true;
+    let output = run.output();
+    assert_eq!(output.status, Some(5), "{}", output.all());
+    assert!(output.out().contains("(malformed)"), "{}", output.out());
+}
+
+#[test]
+fn each_line_is_answered_at_once() {
+    let scene = Scene::new(&ordinary());
+    let mut command = scene.ferrum(["policy", "explain", "--stdin"]).command();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ferrum starts");
+    let mut input = child.stdin.take().expect("piped");
+    let mut output = BufReader::new(child.stdout.take().expect("piped"));
+    for id in 0..3 {
+        writeln!(input, "{}", json!({ "id": id, "command": "ls" })).expect("it listens");
+        // Blocks for ever if the answer waits for more questions.
+        let mut line = String::new();
+        output.read_line(&mut line).expect("an answer");
+        assert!(line.contains(&format!("\"id\":{id}")), "{line}");
+    }
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
+    let scene = Scene::new(&ordinary());
+    let mut launcher = Launcher::start(&scene);
+    launcher.introduce(&charter(&scene));
+    let question = |id| ToHost::Explain {
+        id,
+        query: Query {
+            tier: Some(Tier::High),
+            shell: None,
+            isolation: None,
+            act: Act::Run("touch x".to_owned()),
+        },
+    };
+    let open = |launcher: &mut Launcher, host| {
+        let (cwd, wish) = (PathBytes::from(scene.root().as_path()), Wish::default());
+        let request = ToLauncher::OpenCheck { host, cwd, wish };
+        let mut line = launcher.open_with(&request).expect("a host");
+        line.send_bytes(&tool(&hello_host()));
+        assert!(matches!(line.receive(), Some(FromHost::Hello { .. })));
+        assert!(matches!(line.receive(), Some(FromHost::Granted(_))));
+        line
+    };
+    let mut line = open(&mut launcher, 1);
+    line.send_bytes(&tool(&question(5)));
+    let Some(FromHost::Explained {
+        id: 5,
+        answer: Explanation::Refused(refusal),
+    }) = line.receive()
+    else {
+        panic!("no answer");
+    };
+    assert_eq!(refusal.code, "not-inspection");
+    line.send_bytes(&tool(&call(6, "touch called")));
+    assert!(line.is_closed(), "a call was taken");
+    let mut line = open(&mut launcher, 2);
+    line.send_bytes(&[tool(&question(2)), tool(&question(2))].concat());
+    assert!(matches!(line.receive(), Some(FromHost::Explained { .. })));
+    assert!(line.is_closed(), "a repeated id was taken");
+    assert!(!scene.root().join("called").exists());
+}

@@ -1,0 +1,9 @@
+//! The programs as a whole, seen from outside. Each module is one subject.
+
+mod boundary;
+mod cli;
+mod confinement;
+mod explain;
+mod ordinary;
+mod tidy;
+mod turn;

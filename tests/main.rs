@@ -4,6 +4,7 @@ mod boundary;
 mod cli;
 mod confinement;
 mod explain;
+mod lasting;
 mod ordinary;
 mod tidy;
 mod turn;

@@ -46,6 +46,10 @@ const NETWORK: &[&str] = &[
     "Connection refused",
 ];
 
+/// Covers hold a git directory and what points to it in their place, for the host's life.
+const HELD: &str =
+    "removing or moving a repository, worktree or submodule that was there before this session";
+
 fn of_line(line: &str, ground: &Ground<'_>) -> Option<Denial> {
     if ground.network != policy::Network::Full && NETWORK.iter().any(|n| line.contains(n)) {
         return Some(Denial {
@@ -55,7 +59,16 @@ fn of_line(line: &str, ground: &Ground<'_>) -> Option<Denial> {
             certain: false,
         });
     }
-    let wall = if line.contains("Read-only file system") {
+    let read_only = line.contains("Read-only file system");
+    if line.contains("Device or resource busy") || read_only && names_relative_git(line) {
+        return Some(Denial {
+            what: HELD.into(),
+            wall: "mount view".into(),
+            remedy: String::new(),
+            certain: false,
+        });
+    }
+    let wall = if read_only {
         "mount view"
     } else if line.contains("Permission denied") || line.contains("EACCES") {
         "landlock"
@@ -114,14 +127,48 @@ fn names_home(line: &str, home: &Path) -> bool {
         .is_some_and(|home| home.len() > 1 && line.contains(&format!("{home}/")))
 }
 
+/// A relative path in a line goes through a `.git`.
+fn names_relative_git(line: &str) -> bool {
+    line.split(is_edge)
+        .any(|word| !word.starts_with('/') && word.split('/').any(|name| name == ".git"))
+}
+
+/// What stands around a path in a message.
+fn is_edge(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '(' | ')' | ':' | ',' | '‘' | '’')
+}
+
 /// The first thing in a line that looks like an absolute path.
 fn absolute_path(line: &str) -> Option<PathBuf> {
-    let is_edge =
-        |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | '(' | ')' | ':' | ',' | '‘' | '’');
     line.split(is_edge)
         .find(|word| {
             word.len() > 1 && word.starts_with('/') && word.len() < 512 && !word.chars().any(char::is_control)
         })
         .filter(|word| !matches!(*word, "/bin/bash" | "/usr/bin/bash"))
         .map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_covers_hold_in_place_is_told_once_and_has_no_remedy() {
+        let root = PathBuf::from("/w");
+        let ground = Ground {
+            home: Path::new("/home/u"),
+            writable: std::slice::from_ref(&root),
+            network: policy::Network::Private,
+            own_dirs: &[],
+        };
+        let stderr = "error: failed to delete '/w/tree': Device or resource busy\n\
+                      rm: cannot remove 'n/.git/hooks': Read-only file system\n\
+                      fatal: could not open 'sub/.git' for writing: Read-only file system\n";
+        let denials = infer(stderr, &ground);
+        assert_eq!(denials.len(), 1);
+        assert_eq!(denials[0].what, HELD);
+        assert!(denials[0].remedy.is_empty());
+        let elsewhere = infer("touch: cannot touch '/x/y': Read-only file system\n", &ground);
+        assert_eq!(elsewhere[0].what, "/x/y");
+    }
 }

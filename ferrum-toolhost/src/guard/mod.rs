@@ -380,6 +380,9 @@ impl Guarded {
                 self.entry = Part::of(&self.repository.entry);
             }
         }
+        if let Some(redirect) = &mut self.redirect {
+            redirect.refresh();
+        }
         for (path, part) in &mut self.parts.others {
             if *part == Part::Absent {
                 *part = Part::of(path);
@@ -487,9 +490,44 @@ impl Guarded {
 }
 
 impl Redirect {
+    /// Takes over what somebody outside wrote into the file in place, such as another session's
+    /// merge; a file that was replaced has lost its cover instead. True where there was something.
+    fn refresh(&mut self) -> bool {
+        let mut text = String::new();
+        let read = self.real.seek(SeekFrom::Start(0));
+        let read = read.and_then(|_| {
+            (&self.real)
+                .take(repos::SMALL_BYTES_MAX)
+                .read_to_string(&mut text)
+        });
+        if read.is_err() || text == self.text {
+            return false;
+        }
+        self.text = text;
+        // A copy that stays behind is compared with the text, and reset, after the call.
+        let _ = self.reset_copy();
+        true
+    }
+
+    fn reset_copy(&self) -> std::io::Result<()> {
+        let part = Part::File {
+            bytes: self.text.clone().into_bytes(),
+            mode: 0o644,
+        };
+        part.restore(&self.copy)
+    }
+
     /// Writes the harmless changes of the copy into the real file, in place: a rename onto a
     /// covered name is refused in the host's own namespace too.
     fn merge(&mut self, path: &Path, findings: &mut Findings) {
+        let new = repos::read_small(&self.copy);
+        let is_changed = new.as_deref() != Some(&self.text);
+        if self.refresh() && is_changed {
+            findings.push(format!(
+                "{} was changed from outside during the call; the call's own changes to it are left out",
+                shown(path)
+            ));
+        }
         let new = repos::read_small(&self.copy);
         if new.as_deref() == Some(&self.text) {
             return;
@@ -709,4 +747,40 @@ fn find_inode(root: &Path, inode: (u64, u64)) -> Option<PathBuf> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_into_the_config_in_place_is_never_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, copy) = (directory.path().join("config"), directory.path().join("copy"));
+        let text = "[user]\n\tname = A\n".to_owned();
+        fs::write(&path, &text).unwrap();
+        fs::write(&copy, &text).unwrap();
+        let real = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut redirect = Redirect {
+            copy: copy.clone(),
+            real,
+            text,
+        };
+        let mut findings = Findings::new();
+        // Between two calls: commands see it, and add to it.
+        fs::write(&path, "[user]\n\tname = OTHERS\n").unwrap();
+        assert!(redirect.refresh());
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "[user]\n\tname = OTHERS\n");
+        fs::write(&copy, "[user]\n\tname = OTHERS\n\temail = a@b\n").unwrap();
+        redirect.merge(&path, &mut findings);
+        assert!(fs::read_to_string(&path).unwrap().contains("a@b"));
+        assert_eq!(findings, Findings::new());
+        // During a call that changes it too: theirs stays, and that is told.
+        fs::write(&path, "[user]\n\tname = THEIRS\n").unwrap();
+        fs::write(&copy, "[user]\n\tname = OURS\n").unwrap();
+        redirect.merge(&path, &mut findings);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[user]\n\tname = THEIRS\n");
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "[user]\n\tname = THEIRS\n");
+        assert_eq!(findings.len(), 1);
+    }
 }

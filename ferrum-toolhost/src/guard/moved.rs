@@ -63,7 +63,11 @@ impl Guarded {
 
     /// Takes over the names below `to`; returns the new entry if this one was moved.
     fn renamed(&mut self, from: &Path, to: &Path) -> Option<PathBuf> {
-        let moved = |path: &Path| path.strip_prefix(from).ok().map(|rest| to.join(rest));
+        let moved = |path: &Path| match path.strip_prefix(from).ok()? {
+            // Joining nothing would add a slash, which makes a file a bad directory.
+            rest if rest.as_os_str().is_empty() => Some(to.to_path_buf()),
+            rest => Some(to.join(rest)),
+        };
         let entry = moved(&self.repository.entry)?;
         if self.inode.is_none() || fs::symlink_metadata(&entry).is_err() {
             return None;

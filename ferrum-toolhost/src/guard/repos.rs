@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Directories that one walk visits at most; a tree above it is reported as not fully looked at.
 pub const WALK_DIRECTORIES_MAX: usize = 400_000;
 
+/// Bytes of a config or pointer file that are read.
+pub const SMALL_BYTES_MAX: u64 = 1 << 20;
+
 /// A git directory and how the work tree names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
@@ -300,7 +303,6 @@ pub fn work_tree_around(directory: &Path, home: &Path, uid: u32) -> Option<PathB
 /// The text of a small regular file, opened so that a FIFO or device cannot block or act.
 #[must_use]
 pub fn read_small(path: &Path) -> Option<String> {
-    const BYTES_MAX: u64 = 1 << 20;
     let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -310,7 +312,7 @@ pub fn read_small(path: &Path) -> Option<String> {
         return None;
     }
     let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).ok()?;
+    file.take(SMALL_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

@@ -14,8 +14,10 @@ pub struct Watch {
     inotify: Option<Inotify>,
     paths: HashMap<WatchDescriptor, PathBuf>,
     roots: Vec<PathBuf>,
-    /// Every directory is watched and no event was lost.
+    /// Every directory is watched.
     complete: bool,
+    /// Events were lost: the next look walks everything, once.
+    overflowed: bool,
 }
 
 impl Watch {
@@ -30,6 +32,7 @@ impl Watch {
             paths: HashMap::new(),
             roots: roots.to_vec(),
             complete,
+            overflowed: false,
         };
         for directory in directories {
             watch.add(directory);
@@ -57,7 +60,7 @@ impl Watch {
     pub fn look(&mut self) -> Found {
         let (directories, mut touched) = self.drain();
         let mut found = Found::default();
-        if self.complete {
+        if self.complete && !std::mem::take(&mut self.overflowed) {
             for directory in &directories {
                 repos::walk(directory, &mut found);
             }
@@ -119,7 +122,7 @@ impl Watch {
             };
             for event in events {
                 if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                    self.complete = false;
+                    self.overflowed = true;
                     continue;
                 }
                 let (Some(parent), Some(name)) = (self.paths.get(&event.wd), event.name) else {
@@ -139,5 +142,33 @@ impl Watch {
             }
         }
         (directories, touched)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_flood_of_names_costs_one_walk_and_hides_nothing() {
+        let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        let limit: usize = limit.trim().parse().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let mut watch = Watch::new(std::slice::from_ref(&root), std::slice::from_ref(&root), false);
+        // Two names take turns: the queue counts events, not files.
+        let (a, b) = (root.join("a"), root.join("b"));
+        fs::write(&a, "").unwrap();
+        for _ in 0..limit / 2 + 1 {
+            fs::rename(&a, &b).unwrap();
+            fs::rename(&b, &a).unwrap();
+        }
+        fs::create_dir_all(root.join("late/.git")).unwrap();
+        let found = watch.look();
+        assert_eq!(found.repositories.len(), 1);
+        assert!(watch.complete && !watch.overflowed);
+        fs::create_dir_all(root.join("late/deeper/.git")).unwrap();
+        assert_eq!(watch.look().repositories.len(), 1);
     }
 }

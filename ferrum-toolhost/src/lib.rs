@@ -17,6 +17,7 @@ pub mod fs;
 pub mod guard;
 pub mod host;
 pub mod launcher;
+pub mod remedy;
 pub mod report;
 pub mod seal;
 pub mod serve;

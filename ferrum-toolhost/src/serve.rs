@@ -254,6 +254,12 @@ impl Session {
             Arc::clone(&guard),
             network,
             containment,
+            built
+                .view
+                .entries
+                .iter()
+                .map(|entry| entry.path.clone())
+                .collect(),
         );
         Ok(Self {
             outbox: start.outbox,

@@ -3,23 +3,24 @@
 
 use crate::fs::name::shown;
 use crate::fs::{FsError, Wall};
+use crate::remedy;
 use ferrum_proto::reply::Denial;
 use policy::Ground;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The denial behind an error, if a wall is behind it.
 pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
     let path = ground.cwd.join(error.path());
     let inside = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
     let (wall, key) = match error.wall()? {
-        Wall::Hidden => ("view", "[tools] readable_roots"),
+        Wall::Hidden => ("mount view", "[tools] readable_roots"),
         Wall::Read => ("landlock", "[tools] readable_roots"),
         Wall::Write => ("landlock", "[tools] writable_roots"),
         // The disk itself is read-only: the view would let us.
         Wall::ReadOnly if inside(&ground.writable) && !inside(&ground.protected) => return None,
-        Wall::ReadOnly => ("view", "[tools] writable_roots"),
+        Wall::ReadOnly => ("mount view", "[tools] writable_roots"),
     };
-    let remedy = if may_be_granted(&path, ground) { key } else { "" };
+    let remedy = remedy::of(&path, key, ground);
     let what = shown(&path).into_owned();
     Some(Denial {
         what,
@@ -38,30 +39,6 @@ pub(crate) fn sentence(denial: &Denial) -> String {
             denial.wall
         ),
     }
-}
-
-/// A remedy is named only for an absolute place that is none of Ferrum's, no dot directory (there
-/// lie keys and what shells run), no home itself, and no part of the system.
-fn may_be_granted(path: &Path, ground: &Ground) -> bool {
-    const SYSTEM: [&str; 12] = [
-        "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var",
-    ];
-    // Also `..`, behind which anything may be.
-    let hidden = path
-        .components()
-        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
-    let home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
-    path.is_absolute()
-        && !hidden
-        && !ground.writable.iter().any(|root| path.starts_with(root))
-        && !home
-        && path != Path::new("/home")
-        && !ground.home.starts_with(path)
-        && !SYSTEM.iter().any(|system| path.starts_with(system))
-        && !ground
-            .protected
-            .iter()
-            .any(|place| path.starts_with(place) || place.starts_with(path))
 }
 
 #[cfg(test)]

@@ -463,14 +463,16 @@ impl Desk {
             "the working directory {} does not exist any more; nothing was run. Once it is there again, repeat the call.",
             shown(&self.judge.ground.cwd)
         );
-        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
         let mut waiting = [PollFd::new(self.outbox.socket.as_fd(), PollFlags::POLLIN)];
         let is_idle = self
             .running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .is_empty();
-        if is_idle && poll(&mut waiting, PollTimeout::ZERO) == Ok(0) {
+        // Asked before the answer: after it the next call may already be meant for the next host.
+        let is_last = is_idle && poll(&mut waiting, PollTimeout::ZERO) == Ok(0);
+        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
+        if is_last {
             self.outbox.hang_up();
             exit_now(0);
         }

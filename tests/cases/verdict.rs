@@ -209,6 +209,10 @@ fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Gro
 /// Names that nobody asked for. What a command makes is its own; the product's temporary names
 /// are not.
 fn leftovers(case: &Case, task: &Task, before: &Before, ground: &Ground) -> Vec<String> {
+    if task.then.is_some() {
+        // What happens between two calls makes names of its own.
+        return Vec::new();
+    }
     let targets: Vec<PathBuf> = task
         .calls
         .iter()

@@ -38,11 +38,14 @@ pub fn infer(output: &str, ground: &Ground<'_>) -> Vec<Denial> {
         let Some(denial) = network(line, ground).or_else(|| file(line, ground)) else {
             continue;
         };
-        let known = |other: &Denial| {
-            other.what == denial.what || (denial.wall == NETWORK_WALL && other.wall == NETWORK_WALL)
-        };
-        if !denials.iter().any(known) {
-            denials.push(denial);
+        let is_network = denial.wall == NETWORK_WALL;
+        let known =
+            |other: &&mut Denial| other.what == denial.what || (is_network && other.wall == NETWORK_WALL);
+        match denials.iter_mut().find(known) {
+            None => denials.push(denial),
+            // A later line may name the address.
+            Some(other) if other.what == SOME_NETWORK => other.what = denial.what,
+            Some(_) => {}
         }
         if denials.len() == DENIALS_MAX {
             break;
@@ -61,6 +64,7 @@ fn inferred(what: impl Into<String>, wall: &str, remedy: &str) -> Denial {
 }
 
 const NETWORK_WALL: &str = "network namespace";
+const SOME_NETWORK: &str = "network";
 const NETWORK: [&str; 11] = [
     "Could not resolve host",
     "Could not resolve hostname",
@@ -79,7 +83,7 @@ fn network(line: &str, ground: &Ground<'_>) -> Option<Denial> {
     if ground.network == policy::Network::Full || !NETWORK.iter().any(|text| line.contains(text)) {
         return None;
     }
-    let what = address(line).map_or("network".to_owned(), |address| format!("network: {address}"));
+    let what = address(line).map_or(SOME_NETWORK.to_owned(), |address| format!("network: {address}"));
     Some(inferred(
         what,
         NETWORK_WALL,

@@ -141,6 +141,9 @@ fn bait_gets_no_remedy() {
     assert!(told(lie, Network::Private, true).is_empty());
     let escape = "x: /srv/\u{1b}]52;c;AA\u{7}: Read-only file system";
     assert!(told(escape, Network::Private, true).is_empty());
+    let late =
+        "bash: connect: Network is unreachable\nbash: line 1: /dev/tcp/192.0.2.1/80: Network is unreachable";
+    assert!(told(late, Network::Private, true)[0].starts_with("network: 192.0.2.1|"));
     let nets = "curl: Could not resolve host: a.org\n".repeat(3) + "x: Connection refused";
     assert_eq!(told(&nets, Network::Private, true).len(), 1);
 }

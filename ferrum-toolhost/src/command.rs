@@ -12,9 +12,12 @@ use crate::tool::CommandCall;
 use ferrum_proto::limits::PROGRESS_INTERVAL_MS_MIN;
 use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, FromHost, Outcome, Residual, Timings};
 use ferrum_proto::terms::{Containment, Isolation};
+use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::faccessat;
 use policy::{Network, Refusal, Tier};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,7 +30,12 @@ pub struct Commands {
     network: Network,
     isolation: Isolation,
     containment: Containment,
+    /// Every path of the view.
+    view: Vec<PathBuf>,
 }
+
+/// Bytes at the end of a stream that are searched for what a wall refused.
+const LOOKED_AT: usize = 16 << 10;
 
 /// One run of a command and what was found after it.
 struct Round {
@@ -43,6 +51,7 @@ impl Commands {
         guard: Arc<Mutex<Guard>>,
         network: Network,
         containment: Containment,
+        view: Vec<PathBuf>,
     ) -> Self {
         let isolation = to_wire::isolation(judge.ground.isolation);
         Self {
@@ -52,6 +61,7 @@ impl Commands {
             network,
             isolation,
             containment,
+            view,
         }
     }
 
@@ -205,16 +215,19 @@ impl Commands {
         if ran.main.is_some_and(|m| m.status == 0) || self.judge.grant.tier() == Tier::Low {
             return Vec::new();
         }
-        let ground = &self.judge.ground;
-        denial::infer(
-            &ran.stderr.last(16 << 10),
-            &denial::Ground {
-                home: &ground.home,
-                writable: &ground.writable,
-                network: self.network,
-                own_dirs: &ground.protected,
-            },
-        )
+        let ground = denial::Ground {
+            policy: &self.judge.ground,
+            view: &self.view,
+            network: self.network,
+            system_programs_only: self.judge.grant.tier() == Tier::High,
+            permits: &|path, mode| faccessat(AT_FDCWD, path, mode, AtFlags::AT_EACCESS).is_ok(),
+        };
+        let told = denial::infer(&ran.stderr.last(LOOKED_AT), &ground);
+        if !told.is_empty() {
+            return told;
+        }
+        // Many commands end in `2>&1`.
+        denial::infer(&ran.stdout.last(LOOKED_AT), &ground)
     }
 
     fn report(&self, ran: &Ran) -> CommandReport {

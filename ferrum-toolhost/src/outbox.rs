@@ -65,16 +65,17 @@ impl Outbox {
         }
     }
 
-    /// Tells the front that nothing more will come, unless it has just said something itself.
+    /// True while the front has said nothing that was not read.
     #[must_use]
-    pub fn hang_up_if_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         let mut waiting = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut waiting, PollTimeout::ZERO) != Ok(0) {
-            return false;
-        }
+        poll(&mut waiting, PollTimeout::ZERO) == Ok(0)
+    }
+
+    /// Tells the front at once that nothing more will come.
+    pub fn hang_up(&self) {
         // The process ends next, which has the same effect a little later.
         let _ = nix::sys::socket::shutdown(self.socket.as_raw_fd(), nix::sys::socket::Shutdown::Both);
-        true
     }
 
     /// Sends a result: its text in chunks, then the reply.

@@ -183,13 +183,16 @@ impl Desk {
             "the working directory {} does not exist any more; nothing was run. Once it is there again, repeat the call.",
             shown(&self.judge.ground.cwd)
         );
-        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
         let is_idle = self
             .running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .is_empty();
-        if is_idle && self.outbox.hang_up_if_quiet() {
+        // Asked before the answer: after it the next call may already be meant for the next host.
+        let is_last = is_idle && self.outbox.is_quiet();
+        done.answer(id, Finished::failed(text, Vec::new(), Timings::default()));
+        if is_last {
+            self.outbox.hang_up();
             exit_now(0);
         }
     }

@@ -59,12 +59,19 @@ impl Session {
         let (containment, network) = (ready.containment, confined.network());
         let judge = Arc::new(Judge { grant, ground });
         let guard = Arc::new(Mutex::new(built.guard));
+        let view = built
+            .view
+            .entries
+            .iter()
+            .map(|entry| entry.path.clone())
+            .collect();
         let commands = Commands::new(
             runner,
             Arc::clone(&judge),
             Arc::clone(&guard),
             network,
             containment,
+            view,
         );
         Ok(Self {
             outbox: start.outbox,

@@ -129,12 +129,12 @@ fn is_plain_file(path: &Path, target: Target) -> Result<(), Refusal> {
         )),
         Target::Directory => Err(Refusal::plain(
             "not-a-file",
-            format!("{path} is a directory"),
+            format!("{path} is a directory, not a regular file"),
             "name a file in it",
         )),
         Target::Special => Err(Refusal::plain(
             "not-a-file",
-            format!("{path} is a FIFO, socket or device"),
+            format!("{path} is a FIFO, socket or device, not a regular file"),
             "name a regular file",
         )),
     }

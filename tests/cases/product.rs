@@ -17,13 +17,16 @@ use std::time::Duration;
 /// A run without a limit of its own that takes longer hangs.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
+/// A tool and its arguments.
+pub type Call = (String, Value);
+
 /// What is asked of the product.
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// Calls of one message: arguments in the product's own names.
-    pub calls: Vec<Value>,
+    /// Calls of one message: the tool, and arguments in the product's own names.
+    pub calls: Vec<Call>,
     /// Done, then called, after the answer to the calls.
-    pub then: Option<(String, Value)>,
+    pub then: Option<(String, Call)>,
     /// Done once the product is up, before the first call.
     pub late: Option<String>,
     /// Needed: a conversation, a terminal.
@@ -65,10 +68,15 @@ fn single(
     intruder: Option<Intruder>,
 ) -> Result<Ran, String> {
     configure(ground, &prepared.config)?;
-    let arguments = task.calls.first().ok_or("no call")?.to_string();
+    let (tool, arguments) = task.calls.first().ok_or("no call")?;
     let mut command = ferrum(ground, prepared);
-    command.args(["tool", &case.tool, "-", "--json", "--safety", &case.tier]);
-    let seen = observe::run(command, arguments.into_bytes(), task.deadline, intruder)?;
+    command.args(["tool", tool, "-", "--json", "--safety", &case.tier]);
+    let seen = observe::run(
+        command,
+        arguments.to_string().into_bytes(),
+        task.deadline,
+        intruder,
+    )?;
     let json: Value = serde_json::from_slice(&seen.stdout).unwrap_or(Value::Null);
     let kind = match json["outcome"].as_str() {
         Some("done") => Kind::Done,
@@ -97,7 +105,7 @@ fn turn(
     intruder: Option<Intruder>,
 ) -> Result<Ran, String> {
     let problem = Arc::new(Mutex::new(None));
-    let model = model(case, task, ground, &problem);
+    let model = model(task, ground, &problem);
     configure(ground, &format!("{}{}", model.config(), prepared.config))?;
     let mut command = ferrum(ground, prepared);
     command.args(["-p", "go on", "--safety", &case.tier]);
@@ -135,14 +143,13 @@ fn turn(
 }
 
 /// One step of the scripted model: what happens first, and the calls that it then makes.
-type Step = (Option<String>, Vec<Value>);
+type Step = (Option<String>, Vec<Call>);
 
-fn model(case: &Case, task: &Task, ground: &Ground, problem: &Arc<Mutex<Option<String>>>) -> Provider {
+fn model(task: &Task, ground: &Ground, problem: &Arc<Mutex<Option<String>>>) -> Provider {
     let mut steps: Vec<Step> = vec![(task.late.clone(), task.calls.clone())];
     steps.extend(task.then.clone().map(|(script, call)| (Some(script), vec![call])));
     let mut warm = task.late.is_some();
     let mut steps = steps.into_iter();
-    let tool = case.tool.clone();
     let problem = Arc::clone(problem);
     let place = ground.placeless();
     Provider::answering(move || {
@@ -159,7 +166,10 @@ fn model(case: &Case, task: &Task, ground: &Ground, problem: &Arc<Mutex<Option<S
         {
             *problem = Some(found);
         }
-        let calls: Vec<(&str, Value)> = calls.into_iter().map(|call| (tool.as_str(), call)).collect();
+        let calls: Vec<(&str, Value)> = calls
+            .iter()
+            .map(|(tool, call)| (tool.as_str(), call.clone()))
+            .collect();
         Some(provider::calls(&calls))
     })
 }
@@ -245,8 +255,16 @@ fn told(seen: &Seen) -> String {
     )
 }
 
+/// A call of the case: its arguments, or `{"tool": …, "args": …}` where it is of another tool.
+pub fn call(tool: &str, value: Value, ground: &Ground) -> Call {
+    match (value["tool"].as_str(), value.get("args")) {
+        (Some(other), Some(args)) => (other.to_owned(), arguments(other, args.clone(), ground)),
+        _ => (tool.to_owned(), arguments(tool, value, ground)),
+    }
+}
+
 /// The arguments of a case in the product's own names.
-pub fn arguments(tool: &str, value: Value, ground: &Ground) -> Value {
+fn arguments(tool: &str, value: Value, ground: &Ground) -> Value {
     match value {
         Value::Object(fields) => Value::Object(
             fields

@@ -61,7 +61,7 @@ fn attempt(case: &Case, with_program: bool) -> Result<Option<Vec<String>>, Strin
     }
     ground.hand_over().map_err(|e| e.to_string())?;
     let task = task(case, &ground, late)?;
-    let target = task.calls.first().and_then(|call| call["path"].as_str());
+    let target = task.calls.first().and_then(|(_, call)| call["path"].as_str());
     let before = Before::of(&ground, &spoken_of(&case.expect, &ground)?);
     let intruder = case
         .during
@@ -114,13 +114,13 @@ fn decoy(ground: &Ground, prepared: &mut Prepared) -> Result<(), String> {
 fn task(case: &Case, ground: &Ground, late: Option<String>) -> Result<Task, String> {
     let mut input = case.input.clone();
     let read = |text: &str| -> Result<Value, String> {
-        let value = serde_json::from_str(text).map_err(|e| format!("{text}: {e}"))?;
-        Ok(product::arguments(&case.tool, value, ground))
+        serde_json::from_str(text).map_err(|e| format!("{text}: {e}"))
     };
+    let call = |value: Value| product::call(&case.tool, value, ground);
     let calls = match (input.text("args")?, input.text("calls")?) {
-        (Some(args), None) => vec![read(&args)?],
+        (Some(args), None) => vec![call(read(&args)?)],
         (None, Some(calls)) => match read(&calls)? {
-            Value::Array(calls) => calls,
+            Value::Array(calls) => calls.into_iter().map(call).collect(),
             other => return Err(format!("calls must be a list, not {other}")),
         },
         _ => return Err("input holds neither args nor calls".to_owned()),
@@ -131,7 +131,7 @@ fn task(case: &Case, ground: &Ground, late: Option<String>) -> Result<Task, Stri
         None => None,
         Some(mut then) => Some((
             then.text("sh")?.unwrap_or_else(|| ":".to_owned()),
-            read(&then.text("args")?.ok_or("then has no args")?)?,
+            call(read(&then.text("args")?.ok_or("then has no args")?)?),
         )),
     };
     let speaks_of_terminal = case
@@ -181,7 +181,7 @@ fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Gro
     let calls_panic = task
         .calls
         .iter()
-        .any(|call| call.to_string().contains("panicked"));
+        .any(|(_, call)| call.to_string().contains("panicked"));
     if (all.contains("panicked at") && !calls_panic) || (ran.seen.status.is_none() && !ran.seen.hung) {
         problems.push(format!("it panicked or was killed: {all}"));
     }
@@ -209,10 +209,14 @@ fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Gro
 /// Names that nobody asked for. What a command makes is its own; the product's temporary names
 /// are not.
 fn leftovers(case: &Case, task: &Task, before: &Before, ground: &Ground) -> Vec<String> {
+    if task.then.is_some() {
+        // What happens between two calls makes names of its own.
+        return Vec::new();
+    }
     let targets: Vec<PathBuf> = task
         .calls
         .iter()
-        .filter_map(|call| Some(ground.cwd().join(call["path"].as_str()?)))
+        .filter_map(|(_, call)| Some(ground.cwd().join(call["path"].as_str()?)))
         .collect();
     let is_temporary = |path: &Path| {
         path.file_name().is_some_and(|name| {

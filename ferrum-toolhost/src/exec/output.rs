@@ -11,6 +11,8 @@ pub const SHOWN_BYTES_MAX: usize = 50 << 10;
 /// Of these, the bytes from the stream's beginning.
 const HEAD_BYTES_MAX: usize = 12 << 10;
 const TAIL_BYTES_MAX: usize = SHOWN_BYTES_MAX - HEAD_BYTES_MAX;
+/// Characters of a byte that is shown as `\xNN`.
+const ESCAPED_WIDTH: usize = 4;
 /// Bytes of a stream that are spooled at most.
 pub const SPOOL_BYTES_MAX: u64 = 64 << 20;
 
@@ -96,25 +98,38 @@ impl Capture {
     /// and where it is.
     #[must_use]
     pub fn text(&self) -> String {
-        if self.tail.is_empty() {
-            return escaped(&self.head);
+        let kept: Vec<u8> = self.head.iter().chain(&self.tail).copied().collect();
+        if self.tail.is_empty() && widths(&kept).iter().sum::<usize>() <= SHOWN_BYTES_MAX {
+            return escaped(&kept);
         }
-        let head = &self.head[..text_end(&self.head)];
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
-        let tail = &tail[text_start(&tail)..];
+        let (head, tail) = if self.tail.is_empty() {
+            // Short, but of bytes that take four characters each.
+            kept.split_at(kept.len().min(HEAD_BYTES_MAX))
+        } else {
+            kept.split_at(self.head.len())
+        };
+        let head = &head[..fitting(widths(head).iter(), HEAD_BYTES_MAX)];
+        let head = &head[..text_end(head)];
+        let tail = &tail[tail.len() - fitting(widths(tail).iter().rev(), TAIL_BYTES_MAX)..];
+        let tail = &tail[text_start(tail)..];
         let left_out = self.total - head.len() as u64 - tail.len() as u64;
-        let place = if self.spooled == self.total {
+        format!(
+            "{}\n[{left_out} bytes left out; {}]\n{}",
+            escaped(head),
+            self.place(),
+            escaped(tail)
+        )
+    }
+
+    /// Where the whole stream is.
+    fn place(&self) -> String {
+        if self.spooled == self.total {
             format!("full output: {}", self.spool_path.display())
         } else if self.spooled > 0 {
             format!("the first {} bytes: {}", self.spooled, self.spool_path.display())
         } else {
             "not kept".to_owned()
-        };
-        format!(
-            "{}\n[{left_out} bytes left out; {place}]\n{}",
-            escaped(head),
-            escaped(tail)
-        )
+        }
     }
 
     /// The last bytes, for reading what a program complained about.
@@ -123,6 +138,28 @@ impl Capture {
         let all: Vec<u8> = self.head.iter().chain(&self.tail).copied().collect();
         String::from_utf8_lossy(&all[all.len().saturating_sub(count)..]).into_owned()
     }
+}
+
+/// How many bytes, by their widths in order, are at most `room` characters when they are shown.
+fn fitting<'a>(widths: impl Iterator<Item = &'a usize>, room: usize) -> usize {
+    let mut used = 0;
+    widths
+        .take_while(|width| {
+            used += **width;
+            used <= room
+        })
+        .count()
+}
+
+/// The width of each byte when it is shown: an escaped one takes four characters.
+fn widths(bytes: &[u8]) -> Vec<usize> {
+    let mut widths = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().bytes();
+        widths.extend(valid.map(|byte| if byte == 0 { ESCAPED_WIDTH } else { 1 }));
+        widths.extend(chunk.invalid().iter().map(|_| ESCAPED_WIDTH));
+    }
+    widths
 }
 
 /// Where to cut the head: after its last line, or at least not inside a character or an escape
@@ -153,12 +190,13 @@ fn text_start(bytes: &[u8]) -> usize {
     bytes.iter().position(|b| b & 0xC0 != 0x80).unwrap_or(0)
 }
 
-/// Bytes as text: what is not UTF-8 is shown as `\xNN`, so nothing is lost and nothing is invented.
+/// Bytes as text: NUL and what is not UTF-8 are shown as `\xNN`, so nothing is lost, nothing is
+/// invented, and no provider is sent a NUL.
 #[must_use]
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
+        text.push_str(&chunk.valid().replace('\0', "\\x00"));
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
         }
@@ -220,6 +258,20 @@ mod tests {
     fn a_character_split_between_writes_is_whole_and_bad_bytes_are_shown() {
         let (c, _dir) = capture(&[b"\xc3", b"\xa9\n", b"a\xffb"]);
         assert_eq!(c.text(), "é\na\\xffb");
+        let (c, _dir) = capture(&[b"a\0b"]);
+        assert_eq!(c.text(), "a\\x00b");
+    }
+
+    #[test]
+    fn bytes_that_are_escaped_do_not_outgrow_the_bound() {
+        for count in [SHOWN_BYTES_MAX, SHOWN_BYTES_MAX + 1, 1 << 20] {
+            for byte in [0, 0x80, 0xe9] {
+                let (c, _dir) = capture(&[&vec![byte; count]]);
+                let text = c.text();
+                assert!(text.len() < SHOWN_BYTES_MAX + 200, "{count}: {}", text.len());
+                assert!(text.contains("bytes left out"));
+            }
+        }
     }
 
     #[test]

@@ -33,8 +33,6 @@ use watch::Watch;
 const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
 const TODO: &str = "rebase-merge/git-rebase-todo";
-/// Bytes of a config file that are taken over.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
 
@@ -532,18 +530,7 @@ impl Redirect {
         if new.as_deref() == Some(&self.text) {
             return;
         }
-        let is_stale = self.refresh();
-        if is_stale {
-            findings.push(format!(
-                "{}: kept out the whole change (somebody else changed the file meanwhile)",
-                shown(path)
-            ));
-        }
         let merged = match &new {
-            _ if is_stale => config::Merged {
-                text: self.text.clone(),
-                dropped: Vec::new(),
-            },
             Some(new) => config::merge(&self.text, new),
             None => config::Merged {
                 text: self.text.clone(),
@@ -564,31 +551,6 @@ impl Redirect {
         {
             findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
         }
-    }
-
-    /// Takes over what somebody outside, or another session, wrote into the real file in place.
-    fn refresh(&mut self) -> bool {
-        let mut bytes = Vec::new();
-        let read = (self.real.seek(SeekFrom::Start(0))).and_then(|_| {
-            Read::by_ref(&mut self.real)
-                .take(CONFIG_BYTES_MAX)
-                .read_to_end(&mut bytes)
-        });
-        match read.ok().and_then(|_| String::from_utf8(bytes).ok()) {
-            Some(text) if text != self.text => {
-                self.text = text;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn reset_copy(&self) -> std::io::Result<()> {
-        let part = Part::File {
-            bytes: self.text.clone().into_bytes(),
-            mode: 0o644,
-        };
-        part.restore(&self.copy)
     }
 
     fn write(&mut self, text: &str) -> std::io::Result<()> {

@@ -3,7 +3,9 @@
 
 use crate::fs::name::shown;
 use crate::fs::{FsError, Wall};
+use crate::remedy;
 use ferrum_proto::reply::Denial;
+use nix::errno::Errno;
 use policy::Ground;
 use std::path::{Path, PathBuf};
 
@@ -11,15 +13,18 @@ use std::path::{Path, PathBuf};
 pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
     let path = ground.cwd.join(error.path());
     let inside = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
-    let (wall, key) = match error.wall()? {
-        Wall::Hidden => ("view", "[tools] readable_roots"),
+    let Some(wall) = error.wall() else {
+        return behind_home(error, &path, ground);
+    };
+    let (wall, key) = match wall {
+        Wall::Hidden => ("mount view", "[tools] readable_roots"),
         Wall::Read => ("landlock", "[tools] readable_roots"),
         Wall::Write => ("landlock", "[tools] writable_roots"),
         // The disk itself is read-only: the view would let us.
         Wall::ReadOnly if inside(&ground.writable) && !inside(&ground.protected) => return None,
-        Wall::ReadOnly => ("view", "[tools] writable_roots"),
+        Wall::ReadOnly => ("mount view", "[tools] writable_roots"),
     };
-    let remedy = if may_be_granted(&path, ground) { key } else { "" };
+    let remedy = remedy::of(&path, key, ground);
     let what = shown(&path).into_owned();
     Some(Denial {
         what,
@@ -29,45 +34,45 @@ pub(crate) fn of(error: &FsError, ground: &Ground) -> Option<Denial> {
     })
 }
 
-/// What the model is told beside the system's error.
-pub(crate) fn sentence(denial: &Denial) -> String {
-    match denial.remedy.as_str() {
-        "" => format!("; refused by the session's walls ({})", denial.wall),
-        remedy => format!(
-            "; refused by the session's walls ({}), the operator can allow it with {remedy}",
-            denial.wall
-        ),
-    }
+/// The session's home is its own: what is absent there may be in the operator's. Nobody in here
+/// can know, so it is inferred.
+fn behind_home(error: &FsError, path: &Path, ground: &Ground) -> Option<Denial> {
+    let FsError::System {
+        errno: Errno::ENOENT, ..
+    } = error
+    else {
+        return None;
+    };
+    let masked = ground.private.contains(&ground.home) && path.starts_with(&ground.home);
+    let held = ground
+        .writable
+        .iter()
+        .chain(&ground.readable)
+        .any(|root| path.starts_with(root));
+    (masked && !held).then(|| Denial {
+        what: shown(path).into_owned(),
+        wall: "mount view".to_owned(),
+        remedy: remedy::of(path, "[tools] readable_roots", ground).to_owned(),
+        certain: false,
+    })
 }
 
-/// A remedy is named only for an absolute place that is none of Ferrum's, no dot directory (there
-/// lie keys and what shells run), no home itself, and no part of the system.
-fn may_be_granted(path: &Path, ground: &Ground) -> bool {
-    const SYSTEM: [&str; 12] = [
-        "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var",
-    ];
-    // Also `..`, behind which anything may be.
-    let hidden = path
-        .components()
-        .any(|part| part.as_os_str().as_encoded_bytes().starts_with(b"."));
-    let home = path.parent() == Some(Path::new("/home")) || path == Path::new("/root");
-    path.is_absolute()
-        && !hidden
-        && !ground.writable.iter().any(|root| path.starts_with(root))
-        && !home
-        && path != Path::new("/home")
-        && !ground.home.starts_with(path)
-        && !SYSTEM.iter().any(|system| path.starts_with(system))
-        && !ground
-            .protected
-            .iter()
-            .any(|place| path.starts_with(place) || place.starts_with(path))
+/// What the model is told beside the system's error.
+pub(crate) fn sentence(denial: &Denial) -> String {
+    let wall = &denial.wall;
+    let hides = match denial.certain {
+        true => format!("; refused by the session's walls ({wall})"),
+        false => format!("; if it is there outside, the session's walls hide it ({wall})"),
+    };
+    match denial.remedy.as_str() {
+        "" => hides,
+        remedy => format!("{hides}, the operator can allow it with {remedy}"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::errno::Errno;
     use policy::Isolation;
 
     fn denied(path: &str, wall: Wall) -> Denial {
@@ -91,6 +96,26 @@ mod tests {
             &ground,
         )
         .unwrap()
+    }
+
+    #[test]
+    fn what_is_absent_in_the_private_home_may_be_hidden() {
+        let ground = Ground {
+            cwd: "/home/me/work".into(),
+            home: "/home/me".into(),
+            writable: vec!["/home/me/work".into()],
+            readable: vec![],
+            private: vec!["/home/me".into()],
+            protected: vec![],
+            isolation: Isolation::Full,
+        };
+        let absent = |path: &str| of(&FsError::system("open", Path::new(path), Errno::ENOENT), &ground);
+        let hidden = absent("/home/me/notes").unwrap();
+        assert!(!hidden.certain && hidden.remedy == "[tools] readable_roots");
+        assert_eq!(absent("/home/me/.ssh/id").unwrap().remedy, "");
+        assert_eq!(absent("/home/me/work/x"), None);
+        assert_eq!(absent("x"), None);
+        assert_eq!(absent("/usr/x"), None);
     }
 
     #[test]

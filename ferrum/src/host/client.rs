@@ -217,6 +217,11 @@ enum Look {
 }
 
 impl State {
+    /// The host is up and every call is answered.
+    fn is_idle(&self) -> bool {
+        self.ready.is_some() && self.open.values().all(|call| call.reply.is_some())
+    }
+
     fn look(&mut self, id: u64) -> Look {
         let Some(call) = self.open.get_mut(&id) else {
             // Only its own caller takes a call out, and only once.
@@ -324,6 +329,8 @@ async fn write(mut socket: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Ve
 
 async fn watch(socket: OwnedReadHalf, shared: Arc<Shared>, news: Arc<News>, host: u32) {
     let cause = match read(socket, &shared).await {
+        // Nobody waits for an explanation, and the next call must not be sent to it.
+        closed @ Cause::Closed { .. } if shared.lock().is_idle() => closed,
         Cause::Closed { cut, .. } => news.why_gone(host, cut).await,
         other => other,
     };

@@ -25,6 +25,7 @@ mod numbers;
 mod options;
 mod parse;
 mod payload;
+mod pipes;
 mod place;
 mod programs;
 mod quote;

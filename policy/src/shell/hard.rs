@@ -156,6 +156,8 @@ impl Hard<'_> {
         Ok(())
     }
 
+    // Out of line: the walks recurse through their callers, and this frame is large.
+    #[inline(never)]
     fn payload(&mut self, inner: &Payload, place: &Place) -> Check {
         if place.depth >= PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
@@ -175,7 +177,9 @@ impl Hard<'_> {
         walk::statements(self, &script, &mut own).map_err(at)
     }
 
+    // Out of line like `payload`.
     /// A text piped into a shell, and names piped into a removal.
+    #[inline(never)]
     fn pipeline(&mut self, stages: &[Node], place: &Place) -> Check {
         for (at, pair) in stages.windows(2).enumerate() {
             if let Some(inner) = pipes::fed_shell(&pair[0], &pair[1]) {

@@ -270,7 +270,8 @@ pub fn worker(mut commands: Commands, outbox: Outbox) -> Sender<Job> {
         }
     };
     if std::thread::Builder::new()
-        .stack_size(2 << 20)
+        // Judging recurses as deep as the syntax trees of a text and of the texts inside it.
+        .stack_size(8 << 20)
         .spawn(work)
         .is_err()
     {

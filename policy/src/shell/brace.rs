@@ -25,6 +25,7 @@ fn dynamic(word: Word) -> Word {
         name: String::new(),
         indirect: false,
         numbers: Arithmetic::default(),
+        keyed: false,
         inner: word.pieces,
     });
     Word {

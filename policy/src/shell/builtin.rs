@@ -88,7 +88,7 @@ fn callback(name: &str, first: &Word, rest: &[Word]) -> Check {
     };
     if has_letter(rest, letters) {
         return Err(
-            Deny::new("callback", &first.span, format!("{name} would call code back"))
+            Deny::new("eval", &first.span, format!("{name} would call code back"))
                 .hint("put it in a script file"),
         );
     }

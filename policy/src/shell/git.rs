@@ -35,7 +35,9 @@ const EXEC_KEYS: &[&str] = &[
 /// One git call, taken apart.
 pub(super) struct Git<'a> {
     /// `-C DIR` operands.
-    pub(super) directories: Vec<&'a Word>,
+    pub(super) directories: Vec<Word>,
+    /// `--git-dir`, `--work-tree`: repositories with a configuration of their own.
+    pub(super) repositories: Vec<Word>,
     pub(super) subcommand: String,
     /// After the subcommand.
     pub(super) rest: &'a [Word],
@@ -44,7 +46,7 @@ pub(super) struct Git<'a> {
 /// Files and directories that a call creates or writes by name.
 pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
     let operands: Vec<&Word> = plain_operands(git.rest);
-    let mut out: Vec<Word> = git.directories.iter().map(|word| (*word).clone()).collect();
+    let mut out: Vec<Word> = git.directories.clone();
     let text = |index: usize| {
         operands
             .get(index)
@@ -119,6 +121,7 @@ fn refuse(word: &Word, message: impl Into<String>) -> Deny {
 pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
     let mut git = Git {
         directories: Vec::new(),
+        repositories: Vec::new(),
         subcommand: String::new(),
         rest: &[],
     };
@@ -128,7 +131,7 @@ pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
         at += 1;
         match text.as_str() {
             "-C" => {
-                git.directories.extend(words.get(at));
+                git.directories.extend(words.get(at).cloned());
                 at += 1;
             }
             "-c" => {
@@ -138,13 +141,15 @@ pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
                     check_key_value(value)?;
                 }
             }
-            "--git-dir" | "--work-tree" | "--namespace" | "--super-prefix" => {
-                git.directories.extend(words.get(at));
+            "--git-dir" | "--work-tree" => {
+                git.repositories.extend(words.get(at).cloned());
                 at += 1;
             }
+            "--namespace" | "--super-prefix" => at += 1,
             "--exec-path" if whole => {}
             _ if text.starts_with("--git-dir=") || text.starts_with("--work-tree=") => {
-                return Err(refuse(word, "another repository brings its own configuration"));
+                let name = text.find('=').map_or(0, |equals| equals + 1);
+                git.repositories.push(word.without_prefix(name));
             }
             _ if text.starts_with("--exec-path") || text.starts_with("--config-env") => {
                 return Err(refuse(word, "the option changes what git runs"));

@@ -6,12 +6,13 @@
 use super::argv::{self, Valued};
 use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
+use super::payload::{self, Payload};
 use super::place::{Place, Target, normal};
 use super::script::{Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
-use super::{git, payload};
+use super::{git, pipes};
 use crate::{Ground, protect};
 use std::path::Path;
 
@@ -53,7 +54,10 @@ impl Rules for Hard<'_> {
         self.ground
     }
 
-    fn statement(&mut self, node: &Node, _: &Place) -> Check {
+    fn statement(&mut self, node: &Node, place: &Place) -> Check {
+        if let Kind::Pipeline(stages) = &node.kind {
+            self.pipeline(stages, place)?;
+        }
         if let Kind::Function { name, body } = &node.kind
             && multiplies(body, name)
         {
@@ -147,24 +151,43 @@ impl Hard<'_> {
 
     fn payloads(&mut self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {
         for inner in payload::of(name, words, node) {
-            if place.depth >= PAYLOAD_DEPTH_MAX {
-                let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
-                return Err(
-                    Deny::new("limit-payload", &inner.span, message).hint("write it to a script file")
-                );
+            self.payload(&inner, place)?;
+        }
+        Ok(())
+    }
+
+    // Out of line: the walks recurse through their callers, and this frame is large.
+    #[inline(never)]
+    fn payload(&mut self, inner: &Payload, place: &Place) -> Check {
+        if place.depth >= PAYLOAD_DEPTH_MAX {
+            let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
+            return Err(Deny::new("limit-payload", &inner.span, message).hint("write it to a script file"));
+        }
+        let at = |mut deny: Deny| {
+            deny.span = inner.span.clone();
+            deny
+        };
+        let script = match super::read(&inner.text, place.depth + 1) {
+            Ok(script) => script,
+            Err(deny) if self.strict && inner.exact => return Err(at(deny)),
+            Err(_) => return Ok(()),
+        };
+        let mut own = place.clone();
+        own.depth += 1;
+        walk::statements(self, &script, &mut own).map_err(at)
+    }
+
+    // Out of line like `payload`.
+    /// A text piped into a shell, and names piped into a removal.
+    #[inline(never)]
+    fn pipeline(&mut self, stages: &[Node], place: &Place) -> Check {
+        for (at, pair) in stages.windows(2).enumerate() {
+            if let Some(inner) = pipes::fed_shell(&pair[0], &pair[1]) {
+                self.payload(&inner, place)?;
             }
-            let at = |mut deny: Deny| {
-                deny.span = inner.span.clone();
-                deny
-            };
-            let script = match super::read(&inner.text, place.depth + 1) {
-                Ok(script) => script,
-                Err(deny) if self.strict && inner.exact => return Err(at(deny)),
-                Err(_) => continue,
-            };
-            let mut own = place.clone();
-            own.depth += 1;
-            walk::statements(self, &script, &mut own).map_err(at)?;
+            for start in pipes::removed(stages, at) {
+                self.broad(start, place)?;
+            }
         }
         Ok(())
     }

@@ -53,9 +53,15 @@ impl Rules for High<'_> {
                 refuse("control-flow", "control flow")
             }
             Kind::Arithmetic(_) => refuse("control-flow", "an expression"),
-            Kind::Background(_) => refuse("background", "a background job"),
+            Kind::Background(_) => refuse("control-flow", "a background job"),
             Kind::Function { .. } => refuse("rebinds", "a function"),
-            Kind::Command(command) => self.interpreter(command, node, place),
+            Kind::Command(command) => {
+                // Before its words are looked at: a program's name is more than an argument.
+                if let Some(first) = command.words.first() {
+                    program(first)?;
+                }
+                self.interpreter(command, node, place)
+            }
             Kind::Sequence(_) | Kind::Pipeline(_) => Ok(()),
         }
     }
@@ -127,6 +133,27 @@ impl Rules for High<'_> {
     }
 }
 
+/// The name of the program, when the text shows it.
+fn program(first: &Word) -> Result<String, Deny> {
+    let Some(text) = first.literal() else {
+        return Err(Deny::new(
+            "dynamic-command",
+            &first.span,
+            "which program runs is only known at run time",
+        )
+        .hint("write the program's name"));
+    };
+    if !text.is_ascii() {
+        return Err(Deny::new(
+            "unicode",
+            &first.span,
+            "the command's name has letters beyond ASCII",
+        )
+        .hint("write the program's name in ASCII"));
+    }
+    Ok(text)
+}
+
 impl High<'_> {
     fn interpreter(&self, command: &Command, node: &Node, place: &Place) -> Check {
         let name = command.words.first().and_then(Word::literal).unwrap_or_default();
@@ -141,21 +168,7 @@ impl High<'_> {
 
     fn words(&self, words: &[Word], depth: usize) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
-        let Some(text) = first.literal() else {
-            return Err(Deny::new(
-                "dynamic-command",
-                &first.span,
-                "which program runs is only known at run time",
-            )
-            .hint("write the program's name"));
-        };
-        if !text.is_ascii() {
-            return Err(Deny::new(
-                "unicode",
-                &first.span,
-                "the command's name has letters beyond ASCII",
-            ));
-        }
+        let text = program(first)?;
         let name = base_name(&text);
         if text.contains('/')
             && !SYSTEM_DIRECTORIES
@@ -231,7 +244,7 @@ impl High<'_> {
                 Err(Deny::new("eval", span, format!("{name} runs text as code")))
             }
             "mapfile" | "readarray" | "complete" => {
-                Err(Deny::new("callback", span, format!("{name} may call code back")))
+                Err(Deny::new("eval", span, format!("{name} may call code back")))
             }
             "alias" | "hash" | "enable" => Err(Deny::new(
                 "rebinds",

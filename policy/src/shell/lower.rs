@@ -164,7 +164,7 @@ impl Lower<'_> {
                     out.name = inner
                         .first()
                         .map_or(String::new(), |name| self.slice(*name).to_owned());
-                    out.subscript = Some(self.expression(part));
+                    out.subscript = Some(self.subscript(part, &out.name));
                 }
                 "=" | "+=" => {}
                 "array" => out.values.extend(self.array(part)),

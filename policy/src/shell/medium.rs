@@ -222,6 +222,9 @@ impl Medium<'_> {
     fn git(&self, words: &[Word], place: &Place) -> Check {
         let call = git::read(words)?;
         git::check(&call)?;
+        for word in &call.repositories {
+            self.writes_to(word, place, "git-exec")?;
+        }
         for word in git::written(&call) {
             self.writes_to(&word, place, "outside-root")?;
         }
@@ -321,7 +324,12 @@ impl Medium<'_> {
                         )
                         .hint("use the variable itself"));
                     }
-                    self.numbers(&param.numbers, word)?;
+                    // A key is data: what is expanded in it is judged like any other expansion.
+                    if param.keyed && self.integers.is_keyed(&param.name, word.span.start) {
+                        self.pieces(&param.numbers.inner, word, place)?;
+                    } else {
+                        self.numbers(&param.numbers, word)?;
+                    }
                     self.pieces(&param.inner, word, place)?;
                 }
                 Piece::Arithmetic(numbers) => self.numbers(numbers, word)?,

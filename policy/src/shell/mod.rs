@@ -25,6 +25,7 @@ mod numbers;
 mod options;
 mod parse;
 mod payload;
+mod pipes;
 mod place;
 mod programs;
 mod quote;
@@ -94,6 +95,7 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
 }
 
 /// The script as far as it can be read, and why it cannot be read with certainty.
+#[inline(never)]
 fn understand(text: &str, depth_max: usize) -> Result<(Vec<Node>, Check), Deny> {
     let parsed = parse::parse(text, depth_max)?;
     let root = parsed.tree.root_node();
@@ -108,6 +110,7 @@ fn understand(text: &str, depth_max: usize) -> Result<(Vec<Node>, Check), Deny> 
 }
 
 /// The script in a form that the grammar can read, where that means the same to bash.
+#[inline(never)]
 fn rewritten(text: &str, depth_max: usize) -> Result<Option<Vec<Node>>, Deny> {
     let mut heredocs = Vec::new();
     let mut plain = text.to_owned();

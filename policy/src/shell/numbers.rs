@@ -10,6 +10,8 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(super) struct Integers {
     seen: HashMap<String, bool>,
+    /// Associative arrays, and where each was certainly declared.
+    keyed: HashMap<String, usize>,
 }
 
 impl Integers {
@@ -17,8 +19,34 @@ impl Integers {
         let mut out = Self::default();
         for node in nodes {
             out.node(node);
+            out.declared(node);
         }
         out
+    }
+
+    /// True for an associative array at `at`: its subscripts are keys, and no key is evaluated.
+    pub(super) fn is_keyed(&self, name: &str, at: usize) -> bool {
+        self.keyed.get(name).is_some_and(|declared| *declared <= at)
+    }
+
+    /// `declare -A` as a statement of its own, which runs whatever else happens. Inside `&&`, a
+    /// branch, a function or a subshell it may not, and then a subscript is an expression.
+    fn declared(&mut self, node: &Node) {
+        let Kind::Command(command) = &node.kind else {
+            return;
+        };
+        let literal: Vec<String> = command.words.iter().map(|word| word.prefix().0).collect();
+        let [name, option, rest @ ..] = literal.as_slice() else {
+            return;
+        };
+        if matches!(name.as_str(), "declare" | "typeset") && option == "-A" {
+            for word in rest {
+                let array = word.split('=').next().unwrap_or(word);
+                self.keyed.entry(array.to_owned()).or_insert(node.span.start);
+            }
+        } else if name == "unset" {
+            self.keyed.clear();
+        }
     }
 
     /// True for a variable that only holds integers, and for bash's own numeric ones.

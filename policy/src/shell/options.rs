@@ -14,6 +14,17 @@ struct Row {
     plain: &'static [&'static str],
 }
 
+impl Row {
+    /// What fd runs is not in the text at all; the others run what an option names.
+    fn refuse(&self, word: &Word, message: &str) -> Deny {
+        if self.names.contains(&"fd") {
+            Deny::new("indirect", &word.span, message).hint("list the files first and name them")
+        } else {
+            executes(word, message)
+        }
+    }
+}
+
 const fn row(
     names: &'static [&'static str],
     short: &'static str,
@@ -55,9 +66,35 @@ const EDITORS: &[&str] = &[
     "pico", "joe", "jed", "micro", "kak", "hx", "helix", "mg", "mcedit",
 ];
 
+/// Commands whose options run or write something and whose operands are not computed in ordinary
+/// use: what a substitution puts in an operand's place could be such an option.
+#[rustfmt::skip]
+const NO_COMPUTED_OPERANDS: &[&str] = &[
+    "tar", "gtar", "bsdtar", "rsync", "sort", "rg", "man", "zip", "split", "fd", "fdfind", "ssh", "scp", "sftp",
+    "find", "xargs",
+];
+
+fn computed_operand(name: &str, rest: &[Word]) -> Check {
+    if !NO_COMPUTED_OPERANDS.contains(&name) {
+        return Ok(());
+    }
+    let is_end = |word: &&Word| word.literal().as_deref() != Some("--");
+    for word in rest.iter().take_while(is_end) {
+        let (before, _) = word.prefix();
+        if before.is_empty() && word.has_substitution() {
+            let message = format!("what this substitution prints could be an option of {name}");
+            return Err(
+                Deny::new("subst", &word.span, message).hint("put -- before it, or write the words out")
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Refuses options that run programs. `name` is the command's base name.
 pub(super) fn check(name: &str, words: &[Word]) -> Check {
     let rest = words.get(1..).unwrap_or(&[]);
+    computed_operand(name, rest)?;
     if EDITORS.contains(&name) {
         return Err(
             executes(&words[0], "editors run commands from their input and options")
@@ -87,11 +124,11 @@ pub(super) fn check(name: &str, words: &[Word]) -> Check {
 fn check_arg(row: &Row, arg: &Arg<'_>) -> Check {
     match arg {
         Arg::Short(letter, _, word) if row.letters.contains(*letter) => {
-            Err(executes(word, &format!("option -{letter} runs a program")))
+            Err(row.refuse(word, &format!("option -{letter} runs a program")))
         }
         Arg::Long(given, value, word) if !row.plain.contains(&given.as_str()) => {
             if let Some(name) = row.long.iter().find(|name| argv::means(given, name)) {
-                return Err(executes(word, &format!("option --{name} runs a program")));
+                return Err(row.refuse(word, &format!("option --{name} runs a program")));
             }
             // A name that is put together at run time could be any of them.
             if value.is_none() && word.is_dynamic() && word.literal().is_none() {

@@ -61,9 +61,10 @@ pub(super) fn shell_call(words: &[Word]) -> ShellCall<'_> {
     let operand = words.get(at);
     if wants_command {
         call.command = operand;
-    } else {
+    } else if !call.reads_input {
+        // With -s the operands are the script's arguments.
         call.script = operand;
-        call.reads_input |= operand.is_none();
+        call.reads_input = operand.is_none();
     }
     call
 }
@@ -85,7 +86,7 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
         return out;
     }
     match name {
-        "eval" => joined(words.get(1..).unwrap_or(&[])),
+        "eval" => joined(words.get(1..).unwrap_or(&[])).into_iter().collect(),
         "trap" => trap_action(words).map(payload).into_iter().collect(),
         // `watch` joins its words into one shell text.
         "watch" => {
@@ -94,6 +95,8 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
                 .skip(1)
                 .skip_while(|word| word.prefix().0.starts_with('-'));
             joined(&operands.cloned().collect::<Vec<_>>())
+                .into_iter()
+                .collect()
         }
         "env" => split_string(words),
         "su" | "script" | "flock" => {
@@ -147,17 +150,16 @@ pub(super) fn trap_action(words: &[Word]) -> Option<&Word> {
     (!harmless).then_some(action)
 }
 
-fn joined(words: &[Word]) -> Vec<Payload> {
-    let Some(first) = words.first() else {
-        return Vec::new();
-    };
+/// Words that a shell reads as one text.
+pub(super) fn joined(words: &[Word]) -> Option<Payload> {
+    let first = words.first()?;
     let parts: Vec<Payload> = words.iter().map(payload).collect();
     let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-    vec![Payload {
+    Some(Payload {
         text: texts.join(" "),
         exact: parts.iter().all(|part| part.exact),
         span: first.span.clone(),
-    }]
+    })
 }
 
 fn payload(word: &Word) -> Payload {

@@ -116,6 +116,8 @@ pub(super) struct Param {
     pub(super) indirect: bool,
     /// What is evaluated arithmetically in it: offsets and subscripts.
     pub(super) numbers: Arithmetic,
+    /// All of `numbers` stands in a subscript: a key where the variable is an associative array.
+    pub(super) keyed: bool,
     /// Expansions nested in the operator's word.
     pub(super) inner: Vec<Piece>,
 }

@@ -141,13 +141,14 @@ impl Lower<'_> {
             name: String::new(),
             indirect: is_indirect(inside),
             numbers: Arithmetic::default(),
+            keyed: false,
             inner: Vec::new(),
         };
         let (mut in_offset, mut first) = (false, true);
         for part in children(node) {
             match part.kind() {
                 "${" | "}" => {}
-                ":" => in_offset = true,
+                ":" => (in_offset, param.keyed) = (true, false),
                 "variable_name" | "special_variable_name" if param.name.is_empty() => {
                     param.name = self.slice(part).to_owned();
                 }
@@ -155,6 +156,7 @@ impl Lower<'_> {
                     let name = children(part).first().map_or("", |name| self.slice(*name));
                     param.name = name.to_owned();
                     self.collect_subscript(part, &mut param.numbers);
+                    param.keyed = true;
                 }
                 _ if in_offset => self.collect_numbers(part, &mut param.numbers),
                 _ if part.is_named() && !first => {
@@ -171,13 +173,26 @@ impl Lower<'_> {
     /// A node whose text bash evaluates, as a word of one piece.
     pub(super) fn expression(&self, node: Tree<'_>) -> Word {
         let mut numbers = Arithmetic::default();
-        if node.kind() == "subscript" {
-            self.collect_subscript(node, &mut numbers);
-        } else {
-            self.collect_numbers(node, &mut numbers);
-        }
+        self.collect_numbers(node, &mut numbers);
         Word {
             pieces: vec![Piece::Arithmetic(numbers)],
+            span: node.byte_range(),
+        }
+    }
+
+    /// The subscript of `name[…]=`, as a word of one piece.
+    pub(super) fn subscript(&self, node: Tree<'_>, name: &str) -> Word {
+        let mut numbers = Arithmetic::default();
+        self.collect_subscript(node, &mut numbers);
+        let piece = Piece::Param(Param {
+            name: name.to_owned(),
+            indirect: false,
+            numbers,
+            keyed: true,
+            inner: Vec::new(),
+        });
+        Word {
+            pieces: vec![piece],
             span: node.byte_range(),
         }
     }
@@ -280,6 +295,7 @@ fn plain_variable(name: &str) -> Piece {
             name: name.to_owned(),
             indirect: false,
             numbers: Arithmetic::default(),
+            keyed: false,
             inner: Vec::new(),
         }),
     }

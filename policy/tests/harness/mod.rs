@@ -1,5 +1,7 @@
 //! Judging a command line as a session in `/project` would, and the table format.
 
+#![allow(dead_code, reason = "no test uses all of it")]
+
 use policy::{
     Action, Grant, Ground, Isolation, Require, ShellMode, Tier, UserPolicy, Verdict, Wish, judge, narrow,
 };

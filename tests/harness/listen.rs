@@ -1,13 +1,15 @@
 //! Listeners outside: whatever reaches them has left the sandbox.
 
 use crate::scene::Scene;
+use nix::poll::{PollFd, PollFlags, poll};
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// One listener of each kind on the machine, and how often any was reached.
@@ -41,10 +43,10 @@ impl Listeners {
         });
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a UDP socket");
         let udp_port = udp.local_addr().expect("its address").port();
-        let count = Arc::clone(&reached);
+        let weak = Arc::downgrade(&reached);
         std::thread::spawn(move || {
-            while udp.recv(&mut [0; 64]).is_ok() {
-                count.fetch_add(1, Ordering::SeqCst);
+            while comes(&udp, &weak) && udp.recv(&mut [0; 64]).is_ok() {
+                count(&weak);
             }
         });
         let name = format!("ferrum-test-{}", crate::scene::unique());
@@ -88,11 +90,36 @@ impl Drop for Listeners {
     }
 }
 
+/// How often a waiting listener looks whether it is still wanted, in milliseconds.
+const LOOK_MS: u16 = 100;
+
+/// Waits for something to come; false once nobody holds the [`Listeners`] any more.
+fn comes(socket: &impl AsFd, reached: &Weak<AtomicUsize>) -> bool {
+    loop {
+        if reached.strong_count() == 0 {
+            return false;
+        }
+        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut polled, LOOK_MS).is_ok_and(|count| count > 0) {
+            return true;
+        }
+    }
+}
+
+fn count(reached: &Weak<AtomicUsize>) {
+    if let Some(reached) = reached.upgrade() {
+        reached.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 fn serve_tcp(listener: TcpListener, reached: &Arc<AtomicUsize>) {
-    let count = Arc::clone(reached);
+    let reached = Arc::downgrade(reached);
     std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            count.fetch_add(1, Ordering::SeqCst);
+        while comes(&listener, &reached) {
+            let Ok((mut stream, _)) = listener.accept() else {
+                return;
+            };
+            count(&reached);
             let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
             let _ = stream.read(&mut [0; 64]);
         }
@@ -100,10 +127,13 @@ fn serve_tcp(listener: TcpListener, reached: &Arc<AtomicUsize>) {
 }
 
 fn serve_unix(listener: UnixListener, reached: &Arc<AtomicUsize>) {
-    let count = Arc::clone(reached);
+    let reached = Arc::downgrade(reached);
     std::thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
-            count.fetch_add(1, Ordering::SeqCst);
+        while comes(&listener, &reached) {
+            let Ok((mut stream, _)) = listener.accept() else {
+                return;
+            };
+            count(&reached);
             let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
             let _ = stream.read(&mut [0; 64]);
         }

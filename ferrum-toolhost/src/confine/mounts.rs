@@ -238,6 +238,9 @@ impl Tree {
                 .create(relative(directory))
                 .at(name())?;
         }
+        // An earlier host of the session left its mark that the layer may not be mounted again,
+        // which is about a crash of the machine: the layer's content is the session's own.
+        let _ = fs::remove_dir_all(relative(&work).join("work/incompat"));
         let text = |p: &Path| {
             p.to_str()
                 .filter(|t| !t.contains([',', ':', '\\']))

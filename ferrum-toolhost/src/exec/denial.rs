@@ -111,7 +111,11 @@ const HELD: &str =
 
 fn held(line: &str) -> Option<Denial> {
     let is_held = line.contains("Device or resource busy")
-        || line.contains("Read-only file system") && names_relative_git(line);
+        || line.contains("Read-only file system")
+            && ["remove", "delete", "unlink"]
+                .iter()
+                .any(|word| line.contains(word))
+            && names_relative_git(line);
     is_held.then(|| inferred(HELD, "mount view", ""))
 }
 

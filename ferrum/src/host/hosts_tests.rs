@@ -200,7 +200,11 @@ async fn a_dead_host_is_a_fault_and_the_next_call_gets_a_fresh_one() {
 async fn a_fresh_host_under_another_policy_is_not_used() {
     let (hosts, peer) = hosts(|launcher| {
         launcher.greet();
-        launcher.start().expect("asked").greet();
+        let mut first = launcher.start().expect("asked");
+        first.greet();
+        first.hear();
+        first.hear();
+        drop(first);
         let mut second = launcher.start().expect("asked again");
         second.say(&hello());
         let other = ferrum_proto::seal::Granted {

@@ -1,7 +1,8 @@
 //! Text → syntax tree, within limits.
 
 use super::deny::Deny;
-use super::limits::{NODES_MAX, PARSE_MS_MAX};
+use super::limits::{BARS_MAX, NODES_MAX, PARSE_MS_MAX};
+use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 use tree_sitter::{Node, ParseOptions, Parser, Tree};
@@ -21,6 +22,15 @@ pub(super) struct Gap {
 
 /// Parses one text whose tree may be `depth_max` deep.
 pub(super) fn parse(text: &str, depth_max: usize) -> Result<Parsed, Deny> {
+    let bars = text.bytes().filter(|byte| *byte == b'|').count();
+    if bars > BARS_MAX {
+        let deny = Deny::new(
+            "limit-commands",
+            &(0..0),
+            format!("has more than {BARS_MAX} bars"),
+        );
+        return Err(deny.hint("write it to a script file and run that"));
+    }
     let mut parser = Parser::new();
     parser
         .set_language(&tree_sitter_bash::LANGUAGE.into())
@@ -42,7 +52,8 @@ pub(super) fn parse(text: &str, depth_max: usize) -> Result<Parsed, Deny> {
     reason = "a hostile text must not occupy the host; the deadline is a refusal"
 )]
 fn parse_within_deadline(parser: &mut Parser, text: &str) -> Option<Tree> {
-    let bytes = text.as_bytes();
+    let neutral = neutral(text);
+    let bytes = neutral.as_bytes();
     let start = std::time::Instant::now();
     let mut progress = |_: &tree_sitter::ParseState| {
         if start.elapsed() > Duration::from_millis(PARSE_MS_MAX) {
@@ -55,6 +66,25 @@ fn parse_within_deadline(parser: &mut Parser, text: &str) -> Option<Tree> {
     parser.parse_with_options(&mut |at, _| &bytes[at.min(bytes.len())..], None, Some(options))
 }
 
+/// The grammar's scanner asks the C library's character tables about code points that they do not
+/// hold, and a large one ends the process. To bash a character beyond ASCII is a plain part of a
+/// word and never of a name, as `~` inside a word is: positions stay, and words are read from the
+/// text itself.
+fn neutral(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut neutral = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            neutral.push(c);
+        } else {
+            neutral.extend(std::iter::repeat_n('~', c.len_utf8()));
+        }
+    }
+    Cow::Owned(neutral)
+}
+
 /// Counts nodes and depth without recursion, and finds the first ERROR or MISSING node.
 fn measure(tree: &Tree, text: &str, depth_max: usize) -> Result<Option<Gap>, Deny> {
     let mut cursor = tree.walk();
@@ -63,6 +93,7 @@ fn measure(tree: &Tree, text: &str, depth_max: usize) -> Result<Option<Gap>, Den
     loop {
         let node = cursor.node();
         nodes += 1;
+        check_boundaries(&node, text)?;
         check_limit("limit-nodes", "syntax nodes", nodes, NODES_MAX, &node)?;
         check_limit("limit-depth", "levels of nesting", depth, depth_max, &node)?;
         // An error at the root says nothing about the place: a later, smaller one does.
@@ -88,6 +119,20 @@ fn measure(tree: &Tree, text: &str, depth_max: usize) -> Result<Option<Gap>, Den
     }
 }
 
+/// A node that begins or ends inside a character comes from what stands in for it.
+fn check_boundaries(node: &Node<'_>, text: &str) -> Result<(), Deny> {
+    let range = node.byte_range();
+    if text.is_char_boundary(range.start.min(text.len())) && text.is_char_boundary(range.end.min(text.len()))
+    {
+        return Ok(());
+    }
+    Err(Deny::new(
+        "unreadable",
+        &(0..0),
+        "a character beyond ASCII stands where only an operator can",
+    ))
+}
+
 /// The grammar does not know `<>`, but its tree says all there is to know: an ERROR `>` right after
 /// the `<` of a redirect.
 fn is_read_write(node: &Node<'_>, text: &str) -> bool {
@@ -109,4 +154,29 @@ fn check_limit(
         Deny::new(code, &node.byte_range(), format!("has more than {max} {what}"))
             .hint("write it to a script file and run that"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_beyond_the_c_librarys_tables_end_nothing() {
+        for c in ['é', '\u{ffff}', '\u{10ffff}', '\u{20000}'] {
+            for form in [
+                "echo X",
+                "X",
+                "$X",
+                "${x%X}",
+                "cat <<X\nX\nX\n",
+                "[[ a =X b ]]",
+                "echo {1X3}",
+                "echo \"X\"",
+            ] {
+                let text = form.replace('X', &c.to_string());
+                // Readable or not: the process is still there, and no node cuts a character.
+                let _ = parse(&text, 128);
+            }
+        }
+    }
 }

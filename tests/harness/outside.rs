@@ -104,7 +104,9 @@ fn is_protected_in_root(name: &Path) -> bool {
     let text = name.as_os_str().as_bytes();
     let parts: Vec<&[u8]> = text.split(|byte| *byte == b'/').collect();
     // Working files of the escapes themselves: a copy of a git directory arms nothing by lying there.
-    if parts.iter().any(|part| part.starts_with(b"probe")) {
+    // git never runs a sample.
+    let is_sample = text.ends_with(b".sample") && parts.contains(&b"hooks".as_slice());
+    if is_sample || parts.iter().any(|part| part.starts_with(b"probe")) {
         return false;
     }
     if parts.contains(&b".ferrum".as_slice()) {

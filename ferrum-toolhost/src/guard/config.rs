@@ -168,6 +168,10 @@ pub fn merge(old: &str, new: &str) -> Merged {
         end_line(&mut text);
         text.push_str(&rendered(entry));
     }
+    if Config::parse(&text).values() == had {
+        // Nothing but dropped changes: the file stays as it is, byte for byte.
+        return unchanged(dropped.iter().map(shown).collect());
+    }
     // Whatever the cutting did to the text: what git would obey must be what it was.
     if Config::parse(&text).obeyed() != before.obeyed() {
         return unchanged(vec!["the whole change".into()]);

@@ -32,7 +32,7 @@ use watch::Watch;
 /// States of an interrupted git operation: the next `git rebase --continue` outside obeys them.
 const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
-const TODO: &str = "rebase-merge/git-rebase-todo";
+const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
 
@@ -604,7 +604,7 @@ fn leftovers(git_dir: &Path) -> BTreeMap<&'static str, Part> {
         .map(|name| (name, Part::Absent))
         .collect();
     if left.contains_key("rebase-merge") {
-        left.insert(TODO, Part::of(&git_dir.join(TODO)));
+        left.insert(REBASE_LIST, Part::of(&git_dir.join(REBASE_LIST)));
     }
     left
 }

@@ -163,12 +163,12 @@ const BUILD: &[Work] = &[
     with(
         "cargo",
         "build, run and test",
-        "cargo new -q --vcs none probe-app && cd probe-app && cargo build -q --offline && cargo run -q --offline && cargo test -q --offline",
+        "mkdir -p probe-w && cd probe-w && printf '[workspace]\nresolver = \"3\"\n' > Cargo.toml && cargo new -q --vcs none probe-app && cd probe-app && cargo build -q --offline && cargo run -q --offline && cargo test -q --offline",
     ),
     with(
         "cargo-clippy",
         "clippy",
-        "cargo new -q --vcs none probe-app && cd probe-app && cargo clippy -q --offline",
+        "mkdir -p probe-w && cd probe-w && printf '[workspace]\nresolver = \"3\"\n' > Cargo.toml && cargo new -q --vcs none probe-app && cd probe-app && cargo clippy -q --offline",
     ),
     with(
         "python3",

@@ -7,8 +7,11 @@ use ferrum_proto::charter::{Charter, HomeMode};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+/// Where sessions of root over somebody else's directory lie: root's own cache is closed to that user.
+const PASSABLE: &str = "/var/cache/ferrum";
 
 /// The session's directories.
 pub struct Directories {
@@ -16,20 +19,28 @@ pub struct Directories {
     pub session: PathBuf,
     pub name: String,
     homes: PathBuf,
+    passable: bool,
     _lock: File,
 }
 
 impl Directories {
-    /// Makes the session's directory and sweeps those that dead launchers left.
+    /// Makes the session's directory, where `passable` in a place that another uid can reach, and sweeps those that dead launchers left.
     ///
     /// # Errors
     /// A reason in words, naming the directory.
-    pub fn make(charter: &Charter) -> Result<Self, String> {
-        let base = charter.places.cache.to_path_buf();
+    pub fn make(charter: &Charter, passable: bool) -> Result<Self, String> {
+        let base = if passable {
+            PathBuf::from(PASSABLE)
+        } else {
+            charter.places.cache.to_path_buf()
+        };
         let sessions = base.join("sessions");
         let homes = base.join("homes");
         for directory in [&sessions, &homes] {
             private(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+        }
+        if passable {
+            open_way(&[&base, &sessions, &homes])?;
         }
         sweep(&sessions);
         let name = format!(
@@ -40,6 +51,9 @@ impl Directories {
         let session = sessions.join(&name);
         let at = |e: io::Error| format!("{}: {e}", session.display());
         private(&session).map_err(at)?;
+        if passable {
+            open_way(&[&session])?;
+        }
         let lock = fs::OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -51,6 +65,7 @@ impl Directories {
             session,
             name,
             homes,
+            passable,
             _lock: lock,
         })
     }
@@ -65,6 +80,9 @@ impl Directories {
         mode: HomeMode,
         owner: Option<(u32, u32)>,
     ) -> Result<(PathBuf, PathBuf), String> {
+        if owner.is_some() && !self.passable {
+            return Err("this session began as root's own and cannot serve another user's directory".into());
+        }
         let key = key_of(cwd);
         let session = self.session.join(&key);
         let home = match mode {
@@ -77,10 +95,6 @@ impl Directories {
             if let Some(owner) = owner {
                 give(directory, owner).map_err(|e| format!("{}: {e}", directory.display()))?;
             }
-        }
-        if owner.is_some() {
-            open_way(&session);
-            open_way(&home);
         }
         // As in any /tmp: several programs of the session may share it.
         for directory in &parts[..2] {
@@ -120,18 +134,13 @@ fn give(directory: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     fchown(&opened, Some(uid), Some(gid))
 }
 
-/// Another uid has to pass through our private directories to reach its own.
-fn open_way(path: &Path) {
-    for directory in path.ancestors().skip(1) {
-        let Ok(meta) = fs::metadata(directory) else { return };
-        if meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o001 != 0 {
-            continue;
-        }
-        let _ = fs::set_permissions(
-            directory,
-            fs::Permissions::from_mode(meta.mode() & 0o7777 | 0o001),
-        );
-    }
+/// Another uid has to pass through our directories to reach its own, but not to list them. Only
+/// directories below [`PASSABLE`] are ever opened so: none of the user's own.
+fn open_way(directories: &[&Path]) -> Result<(), String> {
+    directories.iter().try_for_each(|directory| {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
+            .map_err(|e| format!("{}: {e}", directory.display()))
+    })
 }
 
 /// A short stable name for a directory: the end of its path, and a hash of the whole.

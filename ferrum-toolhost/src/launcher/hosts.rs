@@ -69,14 +69,6 @@ impl Hosts {
     /// A sentence for the operator.
     pub fn open(&mut self, number: u32, cwd: &PathBytes, wish: Wish, socket: OwnedFd) -> Result<(), String> {
         let charter = self.charter_for(&wish)?;
-        if self.session.is_none() {
-            let directories = Directories::make(&charter)?;
-            let cgroup = Cgroup::make(&directories.name);
-            self.session = Some((directories, cgroup));
-        }
-        let Some((directories, cgroup)) = &self.session else {
-            return Err("no session".into());
-        };
         let directory = self.directory(cwd)?;
         let canonical = std::fs::read_link(format!(
             "/proc/self/fd/{}",
@@ -84,6 +76,14 @@ impl Hosts {
         ))
         .map_err(|e| format!("{}: {e}", cwd.as_path().display()))?;
         let become_user = other_owner(&directory);
+        if self.session.is_none() {
+            let directories = Directories::make(&charter, become_user.is_some())?;
+            let cgroup = Cgroup::make(&directories.name);
+            self.session = Some((directories, cgroup));
+        }
+        let Some((directories, cgroup)) = &self.session else {
+            return Err("no session".into());
+        };
         let (session_dir, home_dir) = directories.for_cwd(&canonical, charter.home, become_user)?;
         let seal = Seal {
             charter,
@@ -92,7 +92,8 @@ impl Hosts {
             session_dir: PathBytes::from(session_dir.as_path()),
             home_dir: PathBytes::from(home_dir.as_path()),
         };
-        let cgroup = cgroup.as_ref().ok();
+        // The directory is root's: another uid can make nothing in it.
+        let cgroup = cgroup.as_ref().ok().filter(|_| become_user.is_none());
         let role = Role {
             name: c"host",
             cgroup: cgroup.map(|c| (c.directory().as_fd(), c.leaf_procs().as_fd())),

@@ -7,7 +7,7 @@ use ferrum_proto::charter::{Charter, HomeMode};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Where sessions of root over somebody else's directory lie: root's own cache is closed to that user.
@@ -29,11 +29,7 @@ impl Directories {
     /// # Errors
     /// A reason in words, naming the directory.
     pub fn make(charter: &Charter, passable: bool) -> Result<Self, String> {
-        let base = if passable {
-            PathBuf::from(PASSABLE)
-        } else {
-            charter.places.cache.to_path_buf()
-        };
+        let base = base(charter, passable)?;
         let sessions = base.join("sessions");
         let homes = base.join("homes");
         for directory in [&sessions, &homes] {
@@ -107,6 +103,27 @@ impl Directories {
     pub fn remove(&self) {
         // What cannot be removed now is swept at the next start.
         let _ = remove(&self.session);
+    }
+}
+
+/// The cache directory; where the user has none that can be written, a private one in `/tmp`.
+fn base(charter: &Charter, passable: bool) -> Result<PathBuf, String> {
+    if passable {
+        return Ok(PathBuf::from(PASSABLE));
+    }
+    let cache = charter.places.cache.to_path_buf();
+    let Err(problem) = private(&cache.join("sessions")) else {
+        return Ok(cache);
+    };
+    let uid = nix::unistd::geteuid();
+    let spare = PathBuf::from(format!("/tmp/ferrum-{uid}"));
+    let is_ours = private(&spare).and_then(|()| fs::symlink_metadata(&spare));
+    match is_ours {
+        Ok(meta) if meta.uid() == uid.as_raw() && meta.mode() & 0o077 == 0 => Ok(spare),
+        _ => Err(format!(
+            "{}: {problem}; set XDG_CACHE_HOME to a directory that can be written",
+            cache.display()
+        )),
     }
 }
 

@@ -3,15 +3,15 @@ use policy::{Isolation, Network};
 
 fn told(output: &str, network: Network, permits: bool) -> Vec<String> {
     let policy = policy::Ground {
-        cwd: "/work".into(),
+        cwd: "/tree".into(),
         home: "/home/me".into(),
-        writable: vec!["/work".into()],
+        writable: vec!["/tree".into()],
         readable: vec![],
         private: vec!["/tmp".into(), "/home/me".into()],
         protected: vec!["/data/ferrum".into()],
         isolation: Isolation::Full,
     };
-    let view: Vec<PathBuf> = ["/usr", "/etc", "/work", "/home/me/.cargo/bin"]
+    let view: Vec<PathBuf> = ["/usr", "/etc", "/tree", "/home/me/.cargo/bin"]
         .map(PathBuf::from)
         .into();
     let ground = Ground {
@@ -47,7 +47,7 @@ fn each_wall_is_known_by_what_programs_print() {
     );
     check(
         "bash: line 1: .git/hooks/x: Read-only file system",
-        "/work/.git/hooks/x|mount view|",
+        "/tree/.git/hooks/x|mount view|",
     );
     check(
         "cat: /srv/books/a: No such file or directory",
@@ -62,7 +62,7 @@ fn each_wall_is_known_by_what_programs_print() {
         "/home/me/.ssh/id|mount view|",
     );
     check("cat: /home/me/.cargo/bin/x: No such file or directory", "");
-    check("cat: /work/absent: No such file or directory", "");
+    check("cat: /tree/absent: No such file or directory", "");
     check("cat: /tmp/absent: No such file or directory", "");
     check("ls: cannot access '/typo': No such file or directory", "");
     check(
@@ -117,8 +117,8 @@ fn bait_gets_no_remedy() {
         "/data",
         "/data/ferrum/sessions",
         "/srv/../home/me/.ssh/id",
-        "/work/.git/config",
-        "/work/.ferrum/config.toml",
+        "/tree/.git/config",
+        "/tree/.ferrum/config.toml",
         "/proc/1/mem",
         "/var/run/docker.sock",
         "/run/user/1000/bus",

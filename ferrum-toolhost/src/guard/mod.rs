@@ -8,7 +8,9 @@
 
 pub mod config;
 mod moved;
+mod obeyed;
 pub mod parts;
+mod redirect;
 pub mod repos;
 mod sparse;
 mod watch;
@@ -18,12 +20,13 @@ use crate::fs::atomic;
 use crate::fs::name::shown;
 use crate::fs::removal::{open_to_owner, remove};
 use crate::sys::mount::mount_id;
+use obeyed::obeyed_parts;
 use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
+use redirect::Redirect;
 use repos::{EntryKind, Found, Repository};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -49,14 +52,6 @@ struct Guarded {
     covers: Vec<(PathBuf, u64)>,
     redirect: Option<Redirect>,
     leftovers: BTreeMap<&'static str, Part>,
-}
-
-/// `config` redirected to a private copy.
-struct Redirect {
-    copy: PathBuf,
-    /// Opened before the cover: the only way to write the real file from inside.
-    real: fs::File,
-    text: String,
 }
 
 /// A root's `.ferrum`, or a start-up file of the home at low.
@@ -487,80 +482,6 @@ impl Guarded {
     }
 }
 
-impl Redirect {
-    /// Takes over what somebody outside wrote into the file in place, such as another session's
-    /// merge; a file that was replaced has lost its cover instead. True where there was something.
-    fn refresh(&mut self) -> bool {
-        let mut text = String::new();
-        let read = self.real.seek(SeekFrom::Start(0));
-        let read = read.and_then(|_| {
-            (&self.real)
-                .take(repos::SMALL_BYTES_MAX)
-                .read_to_string(&mut text)
-        });
-        if read.is_err() || text == self.text {
-            return false;
-        }
-        self.text = text;
-        // A copy that stays behind is compared with the text, and reset, after the call.
-        let _ = self.reset_copy();
-        true
-    }
-
-    fn reset_copy(&self) -> std::io::Result<()> {
-        let part = Part::File {
-            bytes: self.text.clone().into_bytes(),
-            mode: 0o644,
-        };
-        part.restore(&self.copy)
-    }
-
-    /// Writes the harmless changes of the copy into the real file, in place: a rename onto a
-    /// covered name is refused in the host's own namespace too.
-    fn merge(&mut self, path: &Path, findings: &mut Findings) {
-        let new = repos::read_small(&self.copy);
-        let is_changed = new.as_deref() != Some(&self.text);
-        if self.refresh() && is_changed {
-            findings.push(format!(
-                "{} was changed from outside during the call; the call's own changes to it are left out",
-                shown(path)
-            ));
-        }
-        let new = repos::read_small(&self.copy);
-        if new.as_deref() == Some(&self.text) {
-            return;
-        }
-        let merged = match &new {
-            Some(new) => config::merge(&self.text, new),
-            None => config::Merged {
-                text: self.text.clone(),
-                dropped: vec!["the whole change (not a readable file)".into()],
-            },
-        };
-        if merged.text != self.text {
-            match self.write(&merged.text) {
-                Ok(()) => self.text.clone_from(&merged.text),
-                Err(e) => findings.push(format!("could not write {}: {e}", shown(path))),
-            }
-        }
-        if !merged.dropped.is_empty() {
-            findings.push(format!("{}: kept out {}", shown(path), merged.dropped.join(", ")));
-        }
-        if new.as_deref() != Some(&self.text)
-            && let Err(e) = self.reset_copy()
-        {
-            findings.push(format!("could not reset the copy of {}: {e}", shown(path)));
-        }
-    }
-
-    fn write(&mut self, text: &str) -> std::io::Result<()> {
-        self.real.seek(SeekFrom::Start(0))?;
-        self.real.write_all(text.as_bytes())?;
-        self.real.set_len(text.len() as u64)?;
-        self.real.sync_data()
-    }
-}
-
 /// Covers the sockets of a place that commands see but do not write: somebody outside may listen.
 ///
 /// # Errors
@@ -626,51 +547,6 @@ fn open_way(path: &Path, roots: &[PathBuf]) {
             let _ = open_to_owner(directory);
         }
     }
-}
-
-/// Names of obeyed parts that are told of one repository.
-const OBEYED_MAX: usize = 8;
-
-/// What of a git directory git would run or follow, in words.
-fn obeyed_parts(git_dir: &Path) -> Vec<String> {
-    let mut obeyed = Vec::new();
-    match fs::symlink_metadata(git_dir.join("hooks")) {
-        Ok(meta) if meta.is_dir() => {
-            let hooks = fs::read_dir(git_dir.join("hooks"))
-                .into_iter()
-                .flatten()
-                .flatten();
-            obeyed.extend(
-                hooks
-                    .map(|e| e.file_name())
-                    .filter(|name| !name.as_bytes().ends_with(b".sample"))
-                    .take(OBEYED_MAX)
-                    .map(|name| format!("hooks/{}", shown(Path::new(&name)))),
-            );
-        }
-        Ok(meta) if meta.is_symlink() => obeyed.push("hooks (a link)".into()),
-        _ => {}
-    }
-    // A worktree's own directory has one, which leads to the repository that holds it.
-    let usual = git_dir.parent().is_some_and(|p| p.ends_with("worktrees"))
-        && repos::read_small(&git_dir.join("commondir")).is_some_and(|text| text.trim() == "../..");
-    if !usual && fs::symlink_metadata(git_dir.join("commondir")).is_ok() {
-        obeyed.push("commondir".into());
-    }
-    for name in ["config", "config.worktree"] {
-        match repos::read_small(&git_dir.join(name)) {
-            Some(text) => obeyed.extend(
-                config::Config::parse(&text)
-                    .dangerous()
-                    .into_iter()
-                    .map(|k| format!("{name} {k}")),
-            ),
-            None if git_dir.join(name).exists() => obeyed.push(format!("{name} (not a plain file)")),
-            None => {}
-        }
-    }
-    obeyed.truncate(OBEYED_MAX);
-    obeyed
 }
 
 /// A copy of a repository made with its links holds our redirect as its config: outside the

@@ -77,7 +77,7 @@ mod tests {
 
     fn denied(path: &str, wall: Wall) -> Denial {
         let ground = Ground {
-            cwd: "/work".into(),
+            cwd: "/tree".into(),
             home: "/home/me".into(),
             writable: vec![],
             readable: vec![],
@@ -141,7 +141,7 @@ mod tests {
         }
         assert_eq!(denied("/data", Wall::Write).remedy, "");
         assert_eq!(denied("/data/ferrum/x", Wall::Write).remedy, "");
-        assert_eq!(denied("beside/a", Wall::Write).what, "/work/beside/a");
+        assert_eq!(denied("beside/a", Wall::Write).what, "/tree/beside/a");
         assert_eq!(denied("../beside", Wall::Write).remedy, "");
     }
 }

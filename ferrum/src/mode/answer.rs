@@ -4,11 +4,10 @@ use super::print::{self, Exit, Output, Plan, PrintError, Report};
 use super::{notice, prompt, runtime};
 use crate::agent::turn::TurnError;
 use crate::cli::PrintArgs;
-use crate::config::{Config, ProviderChoice, ProviderKind};
+use crate::config::{Config, ProviderChoice};
 use crate::exit::{Failure, Kind};
-use crate::provider::{self, Provider, ProviderError, ProviderSettings};
+use crate::provider::{Provider, ProviderError, ProviderSettings};
 use crate::start::Start;
-use secrecy::ExposeSecret;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -22,7 +21,7 @@ pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
     start.confinement.notices().iter().for_each(|text| notice(text));
     let report = runtime()?.block_on(async {
         // The host is another process and sets itself up meanwhile.
-        let provider = Provider::new(settings(&start.config, choice)?).map_err(provider_failed)?;
+        let provider = Provider::new(settings(&start.config, choice)).map_err(provider_failed)?;
         let hosts = start.hosts.open().await?;
         let plan = Plan {
             provider,
@@ -45,44 +44,29 @@ pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
     end(report, asked.fail_on_denial)
 }
 
-fn settings(config: &Config, choice: ProviderChoice) -> Result<ProviderSettings, Failure> {
+fn settings(config: &Config, choice: ProviderChoice) -> ProviderSettings {
     let entry = choice.entry;
-    let kind = match entry.kind {
-        ProviderKind::Fake => provider::ProviderKind::Fake,
-        ProviderKind::OpenAiCompatible => provider::ProviderKind::ChatCompletions,
-        ProviderKind::OpenAiCodex | ProviderKind::Anthropic => {
-            let message = format!(
-                "providers of type \"{}\" are not supported yet",
-                entry.kind.name()
-            );
-            return Err(Failure::new(Kind::Usage, message).with_hint(format!(
-                "choose another provider in {} or with --provider",
-                config.file.display()
-            )));
-        }
-    };
-    let headers = entry.headers.iter();
-    Ok(ProviderSettings {
+    ProviderSettings {
         name: choice.name,
-        kind,
+        kind: entry.kind,
         base_url: entry.base_url.unwrap_or_default(),
         api_key: choice.key,
+        credentials: None,
         model: choice.actual_model,
         streaming: entry.streaming,
         stream_usage: entry.stream_usage,
         allow_insecure_http: entry.allow_insecure_http,
         extra_body: entry.extra_body,
-        headers: headers
-            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
-            .collect(),
+        headers: entry.headers,
         thinking: choice.thinking,
         max_context_tokens: choice.max_context_tokens,
-    })
+        client_version: config.variable("FERRUM_CODEX_CLIENT_VERSION"),
+    }
 }
 
 fn provider_failed(error: ProviderError) -> Failure {
     let kind = match error {
-        ProviderError::Config(_) => Kind::Usage,
+        ProviderError::Config(_) | ProviderError::Login(_) => Kind::Usage,
         _ => Kind::Error,
     };
     Failure::new(kind, error.to_string())

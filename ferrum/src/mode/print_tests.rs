@@ -2,23 +2,10 @@
 
 use super::*;
 use crate::agent::turn::tests::{ScriptedHost, host};
-use crate::provider::{ProviderKind, ProviderSettings, Thinking};
+use crate::provider::{ProviderKind, ProviderSettings};
 
 fn settings(kind: ProviderKind, base_url: &str) -> ProviderSettings {
-    ProviderSettings {
-        name: "fake".into(),
-        kind,
-        base_url: base_url.into(),
-        api_key: None,
-        model: "fake".into(),
-        streaming: true,
-        stream_usage: true,
-        allow_insecure_http: false,
-        extra_body: Map::new(),
-        headers: Vec::new(),
-        thinking: Thinking::Off,
-        max_context_tokens: 1_000,
-    }
+    ProviderSettings::new("fake", kind, base_url, "fake")
 }
 
 fn play(
@@ -95,7 +82,7 @@ fn the_tour_answers_on_stdout_and_works_on_stderr() {
 fn failures_have_their_exit_codes_and_keep_the_prompt() {
     let dir = tempfile::tempdir().unwrap();
     let host = host(&ALL);
-    let chat = |url| settings(ProviderKind::ChatCompletions, url);
+    let chat = |url| settings(ProviderKind::OpenAiCompatible, url);
     let (report, ..) = play(&host, dir.path(), "../x", settings(ProviderKind::Fake, ""));
     assert_eq!(report.exit.code(), 2);
     let (report, answers, _) = play(&host, dir.path(), "b", chat("http://127.0.0.1:1/v1"));

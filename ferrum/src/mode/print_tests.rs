@@ -32,6 +32,7 @@ fn play(
         .build()
         .unwrap();
     let plan = Plan {
+        preface: Vec::new(),
         provider: Provider::new(settings).unwrap(),
         prompt: "hello".into(),
         session: Some(session.into()),
@@ -123,6 +124,7 @@ fn a_reader_who_leaves_is_an_error() {
         .build()
         .unwrap();
     let plan = Plan {
+        preface: Vec::new(),
         provider: Provider::new(settings(ProviderKind::Fake, "")).unwrap(),
         prompt: "hello".into(),
         session: None,

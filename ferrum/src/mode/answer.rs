@@ -2,12 +2,17 @@
 
 use super::print::{self, Exit, Output, Plan, PrintError, Report};
 use super::{notice, prompt, runtime};
+use crate::agent::message::Message;
 use crate::agent::turn::TurnError;
 use crate::cli::PrintArgs;
 use crate::config::{Config, ProviderChoice};
+use crate::context::{self, Runtime, Sources};
 use crate::exit::{Failure, Kind};
+use crate::host::ToolHost;
 use crate::provider::{Provider, ProviderError, ProviderSettings};
 use crate::start::Start;
+use ferrum_proto::seal::Granted;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -21,9 +26,16 @@ pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
     start.confinement.notices().iter().for_each(|text| notice(text));
     let report = runtime()?.block_on(async {
         // The host is another process and sets itself up meanwhile.
+        let (model, max_context_tokens) = (choice.model.clone(), choice.max_context_tokens);
         let provider = Provider::new(settings(&start.config, choice)).map_err(provider_failed)?;
         let hosts = start.hosts.open().await?;
+        let named = Named {
+            model: &model,
+            max_context_tokens,
+        };
+        let preface = preface(&start.config, named, &provider, hosts.granted())?;
         let plan = Plan {
+            preface,
             provider,
             prompt,
             session: asked.session.clone(),
@@ -42,6 +54,44 @@ pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
         Ok::<_, Failure>(report)
     })?;
     end(report, asked.fail_on_denial)
+}
+
+/// What the provider itself does not know of its model.
+struct Named<'a> {
+    model: &'a str,
+    max_context_tokens: u64,
+}
+
+/// What stands before the conversation.
+fn preface(
+    config: &Config,
+    named: Named<'_>,
+    provider: &Provider,
+    granted: &Granted,
+) -> Result<Vec<Message>, Failure> {
+    let settings = &config.settings;
+    let runtime = Runtime {
+        version: env!("CARGO_PKG_VERSION"),
+        provider: &provider.name,
+        model: named.model,
+        provider_model: &provider.model,
+        thinking: provider.thinking.name(),
+        max_context_tokens: named.max_context_tokens,
+        mcp_enabled: settings.mcp_enabled,
+        diff_mode: settings.diff_mode.name(),
+        config_dir: &config.dirs.config,
+        granted,
+    };
+    let sources = Sources {
+        dirs: &config.dirs,
+        granted,
+        external_links: settings.skills_external_symlinks,
+        untrusted: false,
+        changed: &BTreeSet::new(),
+    };
+    let context = context::load(&sources, &runtime).map_err(|why| Failure::new(Kind::Usage, why))?;
+    context.notices.iter().for_each(|text| notice(text));
+    Ok(context.messages)
 }
 
 fn settings(config: &Config, choice: ProviderChoice) -> ProviderSettings {

@@ -2,7 +2,6 @@
 //! else to stderr.
 
 use crate::agent::call::CallResult;
-use crate::agent::context::{Runtime, system_prompt};
 use crate::agent::message::{Message, Role, Usage, close_pairs};
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Turn, TurnError};
@@ -30,6 +29,8 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 /// Everything that one run needs besides the host.
 pub struct Plan {
     pub provider: Provider,
+    /// What stands before the conversation: system prompt, context files, skills.
+    pub preface: Vec<Message>,
     pub prompt: String,
     /// `--session NAME`: taken up again, or made.
     pub session: Option<String>,
@@ -137,7 +138,7 @@ async fn turn<H: ToolHost>(
         None => select::fresh(&directory),
     };
     let mut conversation = Conversation::default();
-    conversation.messages.push(prompt(&plan.provider, granted));
+    conversation.messages.extend(plan.preface);
     let has_header = take_up(&path, &mut conversation, &mut view).map_err(PrintError::Session)?;
     conversation.messages.push(Message::text(Role::User, plan.prompt));
     let header = header(&plan.provider, granted, plan.title);
@@ -194,17 +195,6 @@ async fn until_signal<H: ToolHost, V: View>(turn: &mut Turn<'_, H, V>) -> Result
         _ = interrupt.recv() => Ended::Signal(Exit::Cancelled, "cancelled"),
         _ = terminate.recv() => Ended::Signal(Exit::Terminated, "terminated"),
     })
-}
-
-fn prompt(provider: &Provider, granted: &Granted) -> Message {
-    let runtime = Runtime {
-        version: env!("CARGO_PKG_VERSION"),
-        provider: &provider.name,
-        model: &provider.model,
-        thinking: provider.thinking.name(),
-        granted,
-    };
-    Message::text(Role::System, system_prompt(&runtime))
 }
 
 /// Takes up what the session holds already; returns whether it has its header.

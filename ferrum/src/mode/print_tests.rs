@@ -19,6 +19,7 @@ fn play(
         .build()
         .unwrap();
     let plan = Plan {
+        preface: Vec::new(),
         provider: Provider::new(settings).unwrap(),
         prompt: "hello".into(),
         session: Some(session.into()),
@@ -110,6 +111,7 @@ fn a_reader_who_leaves_is_an_error() {
         .build()
         .unwrap();
     let plan = Plan {
+        preface: Vec::new(),
         provider: Provider::new(settings(ProviderKind::Fake, "")).unwrap(),
         prompt: "hello".into(),
         session: None,

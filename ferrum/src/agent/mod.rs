@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod context;
+pub mod event;
 pub mod guard;
 pub mod message;
 pub mod redact;

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod confine;
+pub mod context;
 pub mod exit;
 mod filter;
 pub mod host;

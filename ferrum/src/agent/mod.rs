@@ -1,7 +1,6 @@
 //! The model loop: what is sent, what is run, when it ends.
 
 pub mod call;
-pub mod context;
 pub mod event;
 pub mod guard;
 pub mod message;

@@ -33,6 +33,7 @@ pub(crate) fn granted(tools: &[&str]) -> Granted {
         tools: tools.iter().map(|t| (*t).to_owned()).collect(),
         tools_removed: Vec::new(),
         cwd: PathBytes(b"/home/ada/tree".to_vec()),
+        work_tree: None,
         writable_roots: vec![PathBytes(b"/home/ada/tree".to_vec())],
         readable_roots: Vec::new(),
         max_tool_rounds: 0,

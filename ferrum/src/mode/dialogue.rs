@@ -3,7 +3,6 @@
 
 use super::opening::{Opening, header};
 use super::signals::Signals;
-use crate::agent::context::{Runtime, system_prompt};
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
 use crate::agent::message::{Message, Role};
 use crate::agent::redact::Redactor;
@@ -15,7 +14,7 @@ use crate::provider::{Provider, ProviderError};
 use crate::session::log::LogError;
 use crate::session::select::{self, SelectError, Which};
 use crate::tools::catalog::{self, Tool};
-use ferrum_proto::seal::{Granted, Ready};
+use ferrum_proto::seal::Ready;
 use secrecy::SecretString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +22,8 @@ use std::time::Duration;
 /// Everything that a session needs besides the host and the output.
 pub struct Plan {
     pub provider: Provider,
+    /// What stands before the conversation: system prompt, context files, skills.
+    pub preface: Vec<Message>,
     pub which: Which,
     /// `--title`.
     pub title: Option<String>,
@@ -89,7 +90,7 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             model: plan.provider.model.clone(),
         });
         let mut conversation = Conversation::default();
-        conversation.messages.push(prompt(&plan.provider, granted));
+        conversation.messages.extend(plan.preface);
         conversation.messages.extend(taken.messages);
         Ok(Self {
             host,
@@ -253,17 +254,6 @@ fn lower(a: u32, b: u32) -> u32 {
         (0, one) | (one, 0) => one,
         (a, b) => a.min(b),
     }
-}
-
-fn prompt(provider: &Provider, granted: &Granted) -> Message {
-    let runtime = Runtime {
-        version: env!("CARGO_PKG_VERSION"),
-        provider: &provider.name,
-        model: &provider.model,
-        thinking: provider.thinking.name(),
-        granted,
-    };
-    Message::text(Role::System, system_prompt(&runtime))
 }
 
 fn failed(error: TurnError) -> Failure {

@@ -82,6 +82,7 @@ fn play(
     };
     let plan = Plan {
         provider,
+        preface: Vec::new(),
         which: Which::Session(session.into()),
         title: None,
         data: data.to_owned(),
@@ -264,6 +265,7 @@ fn a_reader_who_leaves_ends_the_turn() {
     let mut output = Output::Text(Text::new(outlet.clone(), false));
     let plan = Plan {
         provider,
+        preface: Vec::new(),
         which: Which::Session("gone".into()),
         title: None,
         data: dir.path().to_owned(),

@@ -13,6 +13,7 @@ pub mod exit;
 mod filter;
 pub mod host;
 pub mod mode;
+pub mod output;
 pub mod provider;
 pub mod session;
 pub mod start;

@@ -5,6 +5,8 @@ mod cli;
 mod confinement;
 mod explain;
 mod lasting;
+mod login;
 mod ordinary;
+mod setup;
 mod tidy;
 mod turn;

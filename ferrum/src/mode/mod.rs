@@ -5,9 +5,11 @@ pub mod dialogue;
 pub mod doctor;
 pub mod explain;
 pub mod jsonl;
+pub mod login;
 pub mod opening;
 pub mod prompt;
 pub mod provider;
+pub mod setup;
 pub mod signals;
 pub mod tool;
 

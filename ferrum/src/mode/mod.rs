@@ -7,6 +7,7 @@ pub mod explain;
 pub mod jsonl;
 pub mod opening;
 pub mod prompt;
+pub mod provider;
 pub mod signals;
 pub mod tool;
 

@@ -3,6 +3,7 @@
 mod boundary;
 mod cli;
 mod confinement;
+mod context;
 mod explain;
 mod lasting;
 mod ordinary;

@@ -14,6 +14,7 @@ mod narrow;
 mod project;
 pub mod protect;
 pub mod shell;
+pub mod steering;
 mod terms;
 mod verdict;
 

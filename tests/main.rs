@@ -6,5 +6,6 @@ mod confinement;
 mod explain;
 mod lasting;
 mod ordinary;
+mod policy_show;
 mod tidy;
 mod turn;

@@ -1,5 +1,6 @@
 //! What the operator sees.
 
+pub mod paint;
 pub mod render;
 pub mod terminal_text;
 

@@ -48,7 +48,10 @@ fn a_turn_names_what_it_left_that_others_obey() {
         let scene = Scene::new(&who);
         scene.write(&scene.root().join("AGENTS.md"), "rules\n");
         scene.write(&scene.root().join("Makefile"), "all:\n");
-        scene.write(&scene.root().join("settings.sh"), "git config core.pager ./evil\n");
+        scene.write(
+            &scene.root().join("settings.sh"),
+            "git config core.pager ./evil\n",
+        );
         scene.write(&scene.root().join("untouched/package.json"), "{}\n");
         let script = "mkdir -p .github/workflows pkg node_modules/m && echo x > .github/workflows/ci.yml && \
                       echo x > node_modules/m/package.json && echo x > pkg/ordinary.txt && ln Makefile link && \

@@ -7,5 +7,6 @@ mod context;
 mod explain;
 mod lasting;
 mod ordinary;
+mod policy_show;
 mod tidy;
 mod turn;

@@ -7,6 +7,7 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod inventory;
 mod moved;
 mod obeyed;
 pub mod parts;

@@ -6,7 +6,6 @@ mod forms;
 mod input;
 mod sessions;
 
-use ferrum_tests::place::sources;
 use ferrum_tests::provider::{Answer, Provider};
 use ferrum_tests::run::Run;
 use ferrum_tests::scene::Scene;
@@ -34,14 +33,11 @@ fn scene_with(script: Vec<Answer>) -> (Scene, Provider) {
 /// Every line of `text` as an object that fits the schema.
 #[track_caller]
 fn lines(text: &str) -> Vec<Value> {
-    let schema = std::fs::read_to_string(sources().join("docs/automation.schema.json"));
-    let schema = Schema::parse(&schema.expect("the schema"));
+    let schema = Schema::named("events.json");
     let mut events = Vec::new();
     for line in text.lines() {
         let event = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line:?}"));
-        schema
-            .check(&event)
-            .unwrap_or_else(|why| panic!("{why}\nin {line}"));
+        schema.expect(&event);
         events.push(event);
     }
     assert!(

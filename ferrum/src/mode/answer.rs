@@ -7,15 +7,14 @@ use super::{jsonl, prompt, runtime};
 use crate::agent::event::{Event, Sink};
 use crate::agent::message::Message;
 use crate::cli::{OutputForm, PrintArgs};
-use crate::config::{Config, ProviderChoice, ProviderKind};
+use crate::config::Config;
 use crate::context::{self, Runtime, Sources};
 use crate::exit::{Failure, Kind};
 use crate::host::{Hosts, ToolHost};
 use crate::output::{Json, Outlet, Output, StreamJson, Text};
-use crate::provider::{self, Provider, ProviderSettings};
+use crate::provider::Provider;
 use crate::start::Start;
 use ferrum_proto::seal::Granted;
-use secrecy::ExposeSecret;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -102,7 +101,7 @@ async fn begin(
     };
     // The host is another process and sets itself up meanwhile.
     let (model, max_context_tokens) = (choice.model.clone(), choice.max_context_tokens);
-    let provider = Provider::new(settings(&start.config, choice)?)?;
+    let provider = super::provider::open(&start.config, choice)?;
     let hosts = start.hosts.open().await?;
     let named = Named {
         model: &model,
@@ -163,39 +162,4 @@ fn preface(
     let notices = context.notices.iter();
     notices.for_each(|text| output.record(Event::Notice(text)));
     Ok(context.messages)
-}
-
-fn settings(config: &Config, choice: ProviderChoice) -> Result<ProviderSettings, Failure> {
-    let entry = choice.entry;
-    let kind = match entry.kind {
-        ProviderKind::Fake => provider::ProviderKind::Fake,
-        ProviderKind::OpenAiCompatible => provider::ProviderKind::ChatCompletions,
-        ProviderKind::OpenAiCodex | ProviderKind::Anthropic => {
-            let message = format!(
-                "providers of type \"{}\" are not supported yet",
-                entry.kind.name()
-            );
-            return Err(Failure::new(Kind::Usage, message).with_hint(format!(
-                "choose another provider in {} or with --provider",
-                config.file.display()
-            )));
-        }
-    };
-    let headers = entry.headers.iter();
-    Ok(ProviderSettings {
-        name: choice.name,
-        kind,
-        base_url: entry.base_url.unwrap_or_default(),
-        api_key: choice.key,
-        model: choice.actual_model,
-        streaming: entry.streaming,
-        stream_usage: entry.stream_usage,
-        allow_insecure_http: entry.allow_insecure_http,
-        extra_body: entry.extra_body,
-        headers: headers
-            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
-            .collect(),
-        thinking: choice.thinking,
-        max_context_tokens: choice.max_context_tokens,
-    })
 }

@@ -4,28 +4,15 @@ use super::*;
 use crate::agent::turn::tests::{ScriptedHost, host};
 use crate::output::{Json, StreamJson, Text};
 use crate::provider::fake::Fake;
-use crate::provider::{ProviderKind, ProviderSettings, Thinking};
+use crate::provider::{ProviderKind, ProviderSettings};
 use crate::session::{log, record};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 fn settings(kind: ProviderKind, base_url: &str) -> ProviderSettings {
-    ProviderSettings {
-        name: "fake".into(),
-        kind,
-        base_url: base_url.into(),
-        api_key: None,
-        model: "fake".into(),
-        streaming: true,
-        stream_usage: true,
-        allow_insecure_http: false,
-        extra_body: Map::new(),
-        headers: Vec::new(),
-        thinking: Thinking::Off,
-        max_context_tokens: 1_000,
-    }
+    ProviderSettings::new("fake", kind, base_url, "fake")
 }
 
 fn fake() -> Provider {
@@ -151,7 +138,7 @@ fn failures_have_their_exit_codes_and_keep_the_prompt() {
     let code = |played: &Played| played.ended.as_ref().unwrap_err().kind.code();
     let played = play(&host, dir.path(), "../x", fake(), Form::Text, Budget::default());
     assert_eq!(code(&played), 2);
-    let nowhere = Provider::new(settings(ProviderKind::ChatCompletions, "http://127.0.0.1:1/v1")).unwrap();
+    let nowhere = Provider::new(settings(ProviderKind::OpenAiCompatible, "http://127.0.0.1:1/v1")).unwrap();
     let played = play(&host, dir.path(), "b", nowhere, Form::Json, Budget::default());
     assert_eq!(code(&played), 1);
     let object: Value = serde_json::from_str(&played.out).unwrap();

@@ -130,7 +130,8 @@ pub fn spawn_role(plan: &RolePlan<'_>) -> io::Result<Pid> {
 }
 
 /// fork, with the child in `cgroup` from its first instant where that can be had. A process that
-/// joins later waits for a grace period of the kernel: 15 ms of a start.
+/// joins later waits for a grace period of the kernel: milliseconds. Threads of the caller are no
+/// matter: the child makes only plain system calls on memory that was prepared.
 fn fork_in(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> {
     if let Some(cgroup) = cgroup
         && let Ok(side) = clone_into(cgroup)
@@ -168,23 +169,26 @@ pub struct CommandPlan<'a> {
     /// Receives an errno and a step number as two native ints when a step fails.
     pub failure: RawFd,
     pub cwd: RawFd,
-    /// `cgroup.procs` of the command's cgroup, or -1.
-    pub cgroup_procs: RawFd,
+    /// The command's cgroup, and its `cgroup.procs`.
+    pub cgroup: Option<(BorrowedFd<'a>, RawFd)>,
     /// The command's own Landlock layer, or -1.
     pub landlock: RawFd,
+    /// The command's own filter; may be empty.
+    pub filter: &'a [libc::sock_filter],
     pub limits: &'a [(libc::__rlimit_resource_t, u64)],
     /// Send SIGKILL when the host dies: needed where no pid namespace does it.
     pub die_with_host: bool,
 }
 
 /// The steps of a stage, in order, as reported on failure.
-pub const STAGE_STEPS: [&str; 7] = [
+pub const STAGE_STEPS: [&str; 8] = [
     "cgroup",
     "descriptors",
     "working directory",
     "limits",
     "landlock",
     "close",
+    "filter",
     "exec",
 ];
 
@@ -193,12 +197,11 @@ pub const STAGE_STEPS: [&str; 7] = [
 /// # Errors
 /// fork's. Later failures arrive on `failure`.
 pub fn spawn_command(plan: &CommandPlan<'_>) -> io::Result<Pid> {
-    // SAFETY: the child makes only async-signal-safe calls on memory that was prepared above.
-    let pid = unsafe { libc::fork() };
-    if pid != 0 {
-        return super::check_int(libc::c_long::from(pid));
+    let (side, joined) = fork_in(plan.cgroup.map(|(directory, _)| directory))?;
+    if let Fork::Parent(pid) = side {
+        return Ok(pid);
     }
-    let step = stage(plan);
+    let step = stage(plan, joined);
     // SAFETY: reports the failed step and ends the child.
     unsafe {
         let report = [*libc::__errno_location(), step];
@@ -212,14 +215,17 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> io::Result<Pid> {
 }
 
 /// Returns the number of the step that failed; does not return where all went well.
-fn stage(plan: &CommandPlan<'_>) -> libc::c_int {
+fn stage(plan: &CommandPlan<'_>, joined: bool) -> libc::c_int {
     // SAFETY: between fork and exec: plain system calls on prepared memory, no allocation.
     unsafe {
         libc::setsid();
         if plan.die_with_host {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
-        if plan.cgroup_procs >= 0 && libc::write(plan.cgroup_procs, c"0".as_ptr().cast(), 1) != 1 {
+        if let Some((_, procs)) = plan.cgroup
+            && !joined
+            && libc::write(procs, c"0".as_ptr().cast(), 1) != 1
+        {
             return 0;
         }
         for (source, target) in [(plan.stdin, 0), (plan.stdout, 1), (plan.stderr, 2)] {
@@ -251,12 +257,15 @@ fn stage(plan: &CommandPlan<'_>) -> libc::c_int {
         {
             return 5;
         }
+        if !plan.filter.is_empty() && super::seccomp::load(plan.filter).is_err() {
+            return 6;
+        }
         default_signals();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
-        6
+        7
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Granted {
     pub tools_removed: Vec<(String, String)>,
     /// The canonical working directory.
     pub cwd: PathBytes,
+    /// The top of the repository around it.
+    pub work_tree: Option<PathBytes>,
     pub writable_roots: Vec<PathBytes>,
     pub readable_roots: Vec<PathBytes>,
     /// 0 means adaptive.

@@ -413,6 +413,7 @@ pub fn granted(seal: &Seal, decision: &Decision) -> Granted {
         tools: grant.tools().iter().map(|t| t.name().to_owned()).collect(),
         tools_removed: grant.tools_removed().to_vec(),
         cwd: PathBytes::from(decision.cwd.as_path()),
+        work_tree: decision.work_tree.as_deref().map(PathBytes::from),
         writable_roots: paths(grant.writable_roots()),
         readable_roots: paths(grant.readable_roots()),
         max_tool_rounds: grant.max_tool_rounds(),

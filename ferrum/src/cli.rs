@@ -2,10 +2,12 @@
 
 use crate::config::{NETWORKS, SHELLS, THINKING, TIERS};
 use crate::provider::Thinking;
+use crate::session::select::Which;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use ferrum_proto::charter::{ToolsWish, Wish};
 use ferrum_proto::terms::{Network, Shell, Tier};
+use std::time::Duration;
 
 /// A coding agent for Linux whose every act happens in a kernel-confined helper.
 #[derive(Debug, Parser)]
@@ -50,9 +52,21 @@ pub struct PrintArgs {
     #[arg(long)]
     pub no_tools: bool,
 
+    /// Take messages as JSON lines on stdin and give the events of each turn as JSON lines.
+    #[arg(long, conflicts_with_all = ["print", "output"])]
+    pub jsonl: bool,
+
     /// Append to this session: a name (made when new), a path, or the beginning of an id.
     #[arg(long, value_name = "REF")]
     pub session: Option<String>,
+
+    /// Go on with the session of this name, path or beginning of an id; without one, as --continue.
+    #[arg(long, value_name = "REF", num_args = 0..=1, default_missing_value = "", conflicts_with = "session")]
+    pub resume: Option<String>,
+
+    /// Go on with the latest session of this directory.
+    #[arg(long = "continue", conflicts_with_all = ["session", "resume"])]
+    pub latest: bool,
 
     /// Title of the session.
     #[arg(long, value_name = "TEXT")]
@@ -62,9 +76,32 @@ pub struct PrintArgs {
     #[arg(long)]
     pub fail_on_denial: bool,
 
-    /// Form of the answer.
-    #[arg(long, value_name = "FORM", value_parser = ["text"], default_value = "text")]
-    pub output: String,
+    /// End a turn after this many rounds of tool calls, with a last answer and exit code 3.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_rounds: Option<u32>,
+
+    /// End a turn after this many seconds, with exit code 3.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+
+    /// Form of the answer: text, one JSON object at the end, or one JSON object for each event.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = OutputForm::Text)]
+    pub output: OutputForm,
+}
+
+/// What stdout gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputForm {
+    Text,
+    Json,
+    StreamJson,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds @ 1..=604_800) => Ok(Duration::from_secs(seconds)),
+        _ => Err("a whole number from 1 to 604800 is needed".to_owned()),
+    }
 }
 
 /// Which model answers.
@@ -185,6 +222,18 @@ impl WishArgs {
 }
 
 impl PrintArgs {
+    /// The session that was asked for.
+    #[must_use]
+    pub fn which(&self) -> Which {
+        match (&self.session, &self.resume) {
+            (Some(reference), _) => Which::Session(reference.clone()),
+            (None, Some(reference)) if reference.is_empty() => Which::Latest,
+            (None, Some(reference)) => Which::Resume(reference.clone()),
+            (None, None) if self.latest => Which::Latest,
+            (None, None) => Which::New,
+        }
+    }
+
     #[must_use]
     pub fn tools_wish(&self) -> ToolsWish {
         if self.no_tools {

@@ -9,6 +9,7 @@
 //! | 4 | the required isolation is not available |
 //! | 5 | a tool call was refused |
 //! | 130, 143 | cancelled, terminated |
+//! | 141 | whoever read stdout is gone |
 
 use crate::config::ConfigError;
 use crate::host::{Cause, Fault, LaunchError};
@@ -32,8 +33,10 @@ pub enum Kind {
     Denied,
     /// Ctrl-C.
     Cancelled,
-    /// SIGTERM.
+    /// SIGTERM, SIGHUP.
     Terminated,
+    /// Nobody reads stdout any more: what SIGPIPE does to a program that does not ask.
+    OutputClosed,
 }
 
 impl Kind {
@@ -48,6 +51,22 @@ impl Kind {
             Self::Denied => 5,
             Self::Cancelled => 130,
             Self::Terminated => 143,
+            Self::OutputClosed => 141,
+        }
+    }
+
+    /// The word of the event stream.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Usage => "usage",
+            Self::Budget => "budget",
+            Self::Isolation => "isolation",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+            Self::Terminated => "terminated",
+            Self::OutputClosed => "output_closed",
         }
     }
 }
@@ -84,8 +103,12 @@ impl Failure {
         self
     }
 
-    /// Prints it on stderr. A closed stderr is no reason to fail twice.
+    /// Prints it on stderr. A closed stderr is no reason to fail twice; a reader who left wants
+    /// no message about it.
     pub fn report(&self) {
+        if self.kind == Kind::OutputClosed {
+            return;
+        }
         let mut text = format!("ferrum: {}\n", self.message);
         if !self.hint.is_empty() {
             text.push_str(&format!("  hint: {}\n", self.hint));

@@ -26,7 +26,9 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Some(Command::Tool(asked)) => mode::tool::run(Start::new(cli)?, asked),
         Some(Command::Policy(asked)) => mode::explain::run(Start::new(cli)?, asked),
         Some(Command::Doctor(asked)) => mode::doctor::run(Start::new(cli)?, asked),
-        None if cli.print.print.is_some() => mode::answer::run(Start::new(cli)?, &cli.print),
+        None if cli.print.print.is_some() || cli.print.jsonl => {
+            mode::answer::run(Start::new(cli), &cli.print)
+        }
         None => Err(
             Failure::new(Kind::Usage, "the interactive mode does not exist yet")
                 .with_hint("ferrum -p \"what to do\" answers one prompt; see ferrum --help"),

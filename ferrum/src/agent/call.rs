@@ -1,14 +1,17 @@
 //! One tool call of a message: from what the model wrote to what it is answered.
 
 use super::message::ToolUse;
+use super::turn::Session;
 use crate::host::Fault;
-use crate::host::client::ToolHost;
+use crate::host::client::{ToolHost, ToolResult};
 use crate::session::log::Log;
 use crate::tools::args::{self, Call};
 use crate::tools::catalog::{self, Tool};
 use crate::tools::history;
-use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Outcome, Reply};
+use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Outcome, Refusal, Reply};
+use ferrum_proto::terms::{Isolation, PathBytes};
 use serde_json::Value;
+use std::time::{Duration, Instant};
 
 /// One result as stored and sent, in bytes. Tools give about 110 KiB; six times this, as JSON might
 /// escape it, still fits a session record.
@@ -17,18 +20,109 @@ const RESULT_BYTES_MAX: usize = 2 << 20;
 /// What a finished tool call says to model, record and operator.
 pub struct CallResult {
     pub text: String,
+    pub outcome: CallOutcome,
+    /// What the model should take for an error.
     pub is_error: bool,
-    pub refused: bool,
     pub denials: Vec<Denial>,
+    /// The walls behind it; `None` where no host answered.
+    pub isolation: Option<Isolation>,
+    pub command: Option<CommandReport>,
+    /// Files that it created or changed, as far as it is known.
+    pub changed: Vec<PathBytes>,
+    pub took: Duration,
+}
+
+/// How a call ended. Refusal, failure and fault are different things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallOutcome {
+    /// The tool ran.
+    Done,
+    /// The tool tried and could not.
+    Failed,
+    /// Policy said no; nothing was started.
+    Refused(Refusal),
+    /// There is no such tool, or the arguments were not usable; nothing was started.
+    Invalid,
+    /// The host broke before the call reached it.
+    NotStarted,
+    /// The host broke during the call; its effect is unknown.
+    Fault,
+    /// The turn was cut during the call; its effect is unknown.
+    Interrupted,
+}
+
+impl CallOutcome {
+    /// The word of event stream and audit log.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Refused(_) => "refused",
+            Self::Invalid => "invalid",
+            Self::NotStarted => "not_started",
+            Self::Fault => "fault",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::Done
+            | Self::Failed
+            | Self::Invalid
+            | Self::NotStarted
+            | Self::Fault
+            | Self::Interrupted => None,
+        }
+    }
 }
 
 impl CallResult {
-    fn error(text: String) -> Self {
+    /// A call that came to nothing.
+    pub(super) fn error(outcome: CallOutcome, text: String) -> Self {
         Self {
             text,
+            outcome,
             is_error: true,
-            refused: false,
             denials: Vec::new(),
+            isolation: None,
+            command: None,
+            changed: Vec::new(),
+            took: Duration::ZERO,
+        }
+    }
+
+    /// An answer of the front itself.
+    pub(crate) fn answer(text: String) -> Self {
+        Self {
+            is_error: false,
+            ..Self::error(CallOutcome::Done, text)
+        }
+    }
+
+    fn of_host(result: ToolResult, isolation: Option<Isolation>) -> Self {
+        let is_error = is_error(&result.reply);
+        let reply = result.reply;
+        Self {
+            text: result.text,
+            is_error,
+            outcome: match reply.outcome {
+                Outcome::Done => CallOutcome::Done,
+                Outcome::Failed => CallOutcome::Failed,
+                Outcome::Refused(refusal) => CallOutcome::Refused(refusal),
+            },
+            denials: reply.denials,
+            isolation: reply
+                .command
+                .as_ref()
+                .map(|command| command.isolation)
+                .or(isolation),
+            command: reply.command,
+            changed: reply.changed,
+            took: Duration::ZERO,
         }
     }
 }
@@ -38,28 +132,28 @@ pub(super) struct Planned {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) input: Value,
-    /// The checked call, or the sentence that answers it.
-    step: Result<Call, String>,
+    /// The checked call, or what answers it.
+    step: Result<Call, (CallOutcome, String)>,
 }
 
 impl Planned {
     /// What is to be done for one call. Everything that cannot be run becomes a sentence for the
     /// model.
     pub(super) fn new(call: ToolUse<'_>, tools: &[&'static Tool]) -> Self {
-        let exposed = || tools.iter().map(|tool| tool.name).collect::<Vec<_>>().join(" ");
+        let invalid = |text: String| Err((CallOutcome::Invalid, text));
         let step = if catalog::find(call.name).is_none() {
             let name: String = call.name.chars().filter(|c| !c.is_control()).take(80).collect();
-            Err(format!("tool {name:?} does not exist; there are: {}", exposed()))
-        } else if !tools.iter().any(|tool| tool.name == call.name) {
-            let name = call.name;
-            Err(format!(
-                "tool {name:?} is not available under the current policy; there are: {}",
-                exposed()
+            invalid(format!(
+                "tool {name:?} does not exist; there are: {}",
+                exposed(tools)
             ))
+        } else if !tools.iter().any(|tool| tool.name == call.name) {
+            Err(unavailable(call.name, tools))
         } else if let Some(why) = call.invalid {
-            Err(format!("{}: {why}. Nothing was run.", call.name))
+            invalid(format!("{}: {why}. Nothing was run.", call.name))
         } else {
-            args::from_value(call.name, call.input.clone()).map_err(|e| format!("{e}. Nothing was run."))
+            let parsed = args::from_value(call.name, call.input.clone());
+            parsed.or_else(|error| invalid(format!("{error}. Nothing was run.")))
         };
         Self {
             id: call.id.to_owned(),
@@ -77,30 +171,53 @@ impl Planned {
     }
 }
 
+fn exposed(tools: &[&'static Tool]) -> String {
+    tools.iter().map(|tool| tool.name).collect::<Vec<_>>().join(" ")
+}
+
+/// Policy took the tool away: a refusal like any other.
+fn unavailable(name: &str, tools: &[&'static Tool]) -> (CallOutcome, String) {
+    let message = format!(
+        "tool {name:?} is not available under the current policy; there are: {}",
+        exposed(tools)
+    );
+    let refusal = Refusal {
+        code: "tool-not-available".to_owned(),
+        line: 0,
+        column: 0,
+        message: message.clone(),
+        hint: String::new(),
+    };
+    (CallOutcome::Refused(refusal), message)
+}
+
 /// Runs one planned call. A broken channel is an answer too: the turn goes on.
 pub(super) async fn execute(
     host: &impl ToolHost,
-    log: Option<&Log>,
+    session: Option<&Session>,
     call: &Planned,
     progress: &mut dyn FnMut(&str),
 ) -> CallResult {
-    let request = match &call.step {
-        Err(sentence) => return CallResult::error(sentence.clone()),
-        Ok(Call::Host(request)) => request,
-        Ok(history) => return look_back(log, history).await,
-    };
-    match host.call(request.clone(), progress).await {
-        Ok(result) => CallResult {
-            text: result.text,
-            is_error: is_error(&result.reply),
-            refused: matches!(result.reply.outcome, Outcome::Refused(_)),
-            denials: result.reply.denials,
+    let begun = Instant::now();
+    let mut result = match &call.step {
+        Err((outcome, sentence)) => CallResult::error(outcome.clone(), sentence.clone()),
+        Ok(Call::Host(request)) => match host.call(request.clone(), progress).await {
+            Ok(result) => CallResult::of_host(result, session.map(|session| session.ready.isolation)),
+            Err(fault) => broken(request.tool(), &fault),
         },
-        Err(fault @ Fault::NotStarted(_)) => CallResult::error(format!("{}: {fault}", request.tool())),
-        Err(fault @ Fault::EffectUnknown(_)) => CallResult::error(format!(
-            "the tool host failed during {}: {fault}. Look before you repeat it.",
-            request.tool()
-        )),
+        Ok(history) => look_back(session.map(|session| &session.log), history).await,
+    };
+    result.took = begun.elapsed();
+    result
+}
+
+fn broken(tool: &str, fault: &Fault) -> CallResult {
+    match fault {
+        Fault::NotStarted(_) => CallResult::error(CallOutcome::NotStarted, format!("{tool}: {fault}")),
+        Fault::EffectUnknown(_) => CallResult::error(
+            CallOutcome::Fault,
+            format!("the tool host failed during {tool}: {fault}. Look before you repeat it."),
+        ),
     }
 }
 
@@ -112,11 +229,12 @@ fn is_error(reply: &Reply) -> bool {
 }
 
 async fn look_back(log: Option<&Log>, call: &Call) -> CallResult {
+    let failed = |text: String| CallResult::error(CallOutcome::Failed, text);
     let Some(log) = log else {
-        return CallResult::error("this session has no records".to_owned());
+        return failed("this session has no records".to_owned());
     };
     if let Err(error) = log.durable().await {
-        return CallResult::error(error.to_string());
+        return failed(error.to_string());
     }
     let answer = match call {
         Call::HistorySearch {
@@ -126,17 +244,9 @@ async fn look_back(log: Option<&Log>, call: &Call) -> CallResult {
             limit,
         } => history::search(log.path(), query, *literal, *ignore_case, *limit),
         Call::HistoryRead { offset, limit } => history::read(log.path(), *offset, *limit),
-        Call::Host(request) => return CallResult::error(format!("{} is not a history tool", request.tool())),
+        Call::Host(request) => return failed(format!("{} is not a history tool", request.tool())),
     };
-    match answer {
-        Ok(text) => CallResult {
-            text,
-            is_error: false,
-            refused: false,
-            denials: Vec::new(),
-        },
-        Err(error) => CallResult::error(error.to_string()),
-    }
+    answer.map_or_else(|error| failed(error.to_string()), CallResult::answer)
 }
 
 /// Bounds a result.

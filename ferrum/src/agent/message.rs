@@ -23,12 +23,11 @@ pub enum ContentBlock {
     Text {
         text: String,
     },
-    /// Reasoning. `signature` is whatever the provider wants back with it; for Chat Completions
-    /// it is the name of the field that the text came in.
+    /// Reasoning, and what its provider wants back with it.
     Thinking {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        signature: Option<String>,
+        carry: Option<Carry>,
     },
     ToolUse {
         id: String,
@@ -60,6 +59,25 @@ pub enum ContentBlock {
     /// A block of a newer format, kept as it is and sent to no provider.
     #[serde(untagged)]
     Other(Map<String, Value>),
+}
+
+/// What belongs to a piece of reasoning when it goes back to its provider. No other wire format
+/// gets it; those of a login or a signature also no other model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "wire", rename_all = "snake_case")]
+pub enum Carry {
+    ChatCompletions {
+        /// The field that the text came in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        field: Option<String>,
+        /// OpenRouter's `reasoning_details`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        details: Vec<Value>,
+    },
+    /// The whole block: `thinking` with its signature, or `redacted_thinking`.
+    Messages { model: String, block: Value },
+    /// The whole item, with what is encrypted in it.
+    Responses { model: String, item: Value },
 }
 
 /// Where token counts come from.

@@ -1,7 +1,7 @@
 //! The model loop: what is sent, what is run, when it ends.
 
 pub mod call;
-pub mod context;
+pub mod event;
 pub mod guard;
 pub mod message;
 pub mod redact;

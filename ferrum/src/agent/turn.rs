@@ -4,16 +4,16 @@
 //! to the session. Each await is a point where the turn may be dropped (the operator interrupts);
 //! what was recorded by then, completed by [`Turn::interrupted`], is a valid conversation.
 
-use super::call::{CallResult, Planned, cut, execute};
+use super::call::{CallOutcome, CallResult, Planned, cut, execute};
+use super::event::{Event, Reason, Sink, Totals};
 use super::guard::{Advice, Guard};
-use super::message::{Message, Role, Usage, open_calls};
+use super::message::{ContentBlock, Message, Role, ToolUse, Usage, open_calls};
 use super::redact::Redactor;
 use crate::host::client::{Fault, ToolHost};
-use crate::provider::{Completion, Event, Finish, Provider, ProviderError, Request};
+use crate::provider::{self, Completion, Finish, Provider, ProviderError, Request};
 use crate::session::log::{Log, LogError};
 use crate::session::record;
 use crate::tools::catalog::Tool;
-use crate::ui::View;
 use ferrum_proto::seal::Ready;
 use futures_util::future::join_all;
 use serde_json::{Map, json};
@@ -55,33 +55,57 @@ pub enum TurnError {
     Host(#[from] Fault),
 }
 
+/// The session's file, and the walls that its header names.
+pub struct Session {
+    pub log: Log,
+    pub ready: Ready,
+}
+
 /// Opens the session's file once the walls are known: its header names them.
 pub type OpenLog<'a> = &'a dyn Fn(&Ready) -> Result<Log, LogError>;
 
 /// One turn and everything it needs.
-pub struct Turn<'a, H, V> {
+pub struct Turn<'a, H, S> {
     pub host: &'a H,
     pub provider: &'a mut Provider,
     pub conversation: &'a mut Conversation,
     /// Opened beside the first request.
-    pub log: &'a mut Option<Log>,
+    pub session: &'a mut Option<Session>,
     pub open_log: OpenLog<'a>,
     pub tools: &'a [&'static Tool],
     pub redactor: &'a Redactor,
-    pub view: &'a mut V,
+    pub sink: &'a mut S,
     /// 0 means adaptive.
     pub rounds_max: u32,
-    /// Calls that policy refused.
-    pub refused: u32,
-    pub usage: Usage,
+    pub state: State,
 }
 
-impl<H: ToolHost, V: View> Turn<'_, H, V> {
-    /// Runs the turn for the user's message, which is the conversation's last.
+/// What a turn has come to so far.
+#[derive(Debug, Default)]
+pub struct State {
+    pub totals: Totals,
+    /// The words of the answer that is coming.
+    partial: String,
+    /// Id and name of the calls that were announced and have no result yet.
+    running: Vec<(String, String)>,
+}
+
+/// Where a turn was when it was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutAt {
+    /// `model` or `tool`.
+    pub phase: &'static str,
+    /// The words of the answer that was coming.
+    pub partial: String,
+}
+
+impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
+    /// Runs the turn for the user's message.
     ///
     /// # Errors
     /// [`TurnError`]; the session then holds everything up to it.
-    pub async fn run(&mut self) -> Result<End, TurnError> {
+    pub async fn run(&mut self, user: Message) -> Result<End, TurnError> {
+        self.push(user)?;
         let mut guard = Guard::new(self.rounds_max);
         let mut advice = Advice::Go;
         loop {
@@ -93,6 +117,7 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
             }
             self.run_calls(&mut guard).await?;
             advice = guard.round();
+            self.state.totals.rounds = guard.rounds();
         }
     }
 
@@ -100,21 +125,36 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
     ///
     /// # Errors
     /// [`LogError`] when that cannot be stored.
-    pub async fn interrupted(&mut self, reason: &str) -> Result<(), LogError> {
+    pub async fn interrupted(&mut self, reason: Reason) -> Result<CutAt, LogError> {
         let open = open_calls(&self.conversation.messages);
-        let phase = if open.is_empty() { "model" } else { "tools" };
+        let at = CutAt {
+            phase: if open.is_empty() { "model" } else { "tool" },
+            partial: std::mem::take(&mut self.state.partial),
+        };
+        for (id, name) in std::mem::take(&mut self.state.running) {
+            let result = CallResult::error(CallOutcome::Interrupted, INTERRUPTED_RESULT.to_owned());
+            let (id, name, result) = (&id, &name, &result);
+            self.sink.record(Event::ToolResult { id, name, result });
+        }
         for id in open {
             self.record_result(&id, INTERRUPTED_RESULT.to_owned(), true)?;
         }
-        let Some(log) = &self.log else { return Ok(()) };
-        let mut fields = Map::new();
-        fields.insert("interrupted".into(), json!({"reason": reason, "phase": phase}));
-        log.append(record::metadata(&fields))?;
-        log.durable().await
+        let Some(session) = &self.session else {
+            return Ok(at);
+        };
+        let mut cut = json!({"reason": reason.word(), "phase": at.phase});
+        if !at.partial.is_empty() {
+            cut["partial"] = json!(at.partial);
+        }
+        let fields = Map::from_iter([("interrupted".to_owned(), cut)]);
+        session.log.append(record::metadata(&fields))?;
+        session.log.durable().await?;
+        Ok(at)
     }
 
     /// Sends one request. Beside the first one, the walls come up and the session is opened.
     async fn ask(&mut self, advice: Advice) -> Result<Completion, TurnError> {
+        self.sink.room().await;
         let request = Request {
             epoch: self.conversation.epoch,
             messages: &self.conversation.messages,
@@ -125,30 +165,44 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
                 Advice::Nudge(text) => Some(text),
                 Advice::Stop(_) => Some(LAST_REQUEST),
             },
-            buffered: !self.view.streams(),
+            buffered: !self.sink.streams(),
         };
-        let view = &mut *self.view;
-        let mut on_event = |event: Event<'_>| view.event(event);
+        let mut words = Words {
+            sink: &mut *self.sink,
+            partial: &mut self.state.partial,
+            thought: false,
+        };
+        let mut on_event = |event: provider::Event<'_>| words.hear(event);
         let asking = self.provider.complete(request, &mut on_event);
-        if self.log.is_some() {
-            return Ok(asking.await?);
-        }
-        let opening = open(self.host, self.open_log, self.conversation.messages.last());
-        let (answer, (log, ready)) = beside(asking, opening).await?;
-        *self.log = Some(log);
-        self.view.ready(self.host.granted(), &ready);
-        Ok(answer?)
+        let answer = if self.session.is_some() {
+            asking.await
+        } else {
+            let opening = open(self.host, self.open_log, self.conversation.messages.last());
+            let (answer, session) = beside(asking, opening).await?;
+            let granted = self.host.granted();
+            let ready = &self.session.insert(session).ready;
+            words.sink.record(Event::Session { granted, ready });
+            for notice in granted.notices.iter().chain(&ready.notices) {
+                words.sink.record(Event::Notice(notice));
+            }
+            answer
+        }?;
+        words.complete(&answer.message);
+        self.state.partial.clear();
+        Ok(answer)
     }
 
     /// Stores and shows the answer; returns whether it holds tool calls.
     async fn record_answer(&mut self, message: Message) -> Result<bool, TurnError> {
         if let Some(usage) = &message.usage {
-            add(&mut self.usage, usage);
+            add(&mut self.state.totals.usage, usage);
+            self.sink.record(Event::Usage(usage));
         }
         let has_calls = message.tool_uses().next().is_some();
         let has_text = !message.visible_text().trim().is_empty();
         if !has_text && !has_calls {
-            self.view.notice("the model gave an answer without text");
+            self.sink
+                .record(Event::Notice("the model gave an answer without text"));
         }
         if message.content.is_empty() {
             return Ok(false);
@@ -160,7 +214,7 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
             self.durable().await?;
         }
         if has_text && let Some(message) = self.conversation.messages.last() {
-            self.view.assistant(message);
+            self.sink.record(Event::Assistant(message));
         }
         Ok(has_calls)
     }
@@ -210,7 +264,7 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
             let (batch, after) = rest.split_at(run.max(1));
             rest = after;
             for call in batch {
-                self.view.tool_call(&call.name, &call.input);
+                self.announce(call);
             }
             let results = if run > 1 {
                 join_all(batch.iter().map(|call| self.look(call))).await
@@ -224,16 +278,26 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         Ok(())
     }
 
+    fn announce(&mut self, call: &Planned) {
+        self.state.running.push((call.id.clone(), call.name.clone()));
+        self.sink.record(Event::ToolCall(ToolUse {
+            id: &call.id,
+            name: &call.name,
+            input: &self.redactor.value(&call.input),
+            invalid: None,
+        }));
+    }
+
     /// One call that may run beside others, without progress.
     async fn look(&self, call: &Planned) -> CallResult {
-        execute(self.host, self.log.as_ref(), call, &mut |_| {}).await
+        execute(self.host, self.session.as_ref(), call, &mut |_| {}).await
     }
 
     /// One call that runs alone, with progress.
     async fn act(&mut self, call: &Planned) -> CallResult {
-        let view = &mut *self.view;
-        execute(self.host, self.log.as_ref(), call, &mut |text| {
-            view.progress(text)
+        let sink = &mut *self.sink;
+        execute(self.host, self.session.as_ref(), call, &mut |text| {
+            sink.record(Event::Progress(text))
         })
         .await
     }
@@ -245,9 +309,14 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
         guard: &mut Guard,
     ) -> Result<(), TurnError> {
         result.text = cut(self.redactor.apply(result.text));
-        self.refused += u32::from(result.refused);
+        self.state.totals.refused += u32::from(result.outcome.refusal().is_some());
         guard.call(format!("{} {}", call.name, call.input), result.is_error);
-        self.view.tool_result(&call.name, &result);
+        self.state.running.retain(|(id, _)| *id != call.id);
+        self.sink.record(Event::ToolResult {
+            id: &call.id,
+            name: &call.name,
+            result: &result,
+        });
         self.record_result(&call.id, result.text, result.is_error)?;
         Ok(())
     }
@@ -258,16 +327,16 @@ impl<H: ToolHost, V: View> Turn<'_, H, V> {
 
     /// Adds to the conversation and hands the record to the session's writer.
     fn push(&mut self, message: Message) -> Result<(), LogError> {
-        if let Some(log) = &self.log {
-            log.append(record::message(&message))?;
+        if let Some(session) = &self.session {
+            session.log.append(record::message(&message))?;
         }
         self.conversation.messages.push(message);
         Ok(())
     }
 
     async fn durable(&self) -> Result<(), LogError> {
-        match &self.log {
-            Some(log) => log.durable().await,
+        match &self.session {
+            Some(session) => session.log.durable().await,
             None => Ok(()),
         }
     }
@@ -311,13 +380,60 @@ async fn open(
     host: &impl ToolHost,
     open_log: OpenLog<'_>,
     user: Option<&Message>,
-) -> Result<(Log, Ready), TurnError> {
+) -> Result<Session, TurnError> {
     let ready = host.ready().await?;
     let log = open_log(&ready)?;
     if let Some(user) = user.filter(|message| message.role == Role::User) {
         log.append(record::message(user))?;
     }
-    Ok((log, ready))
+    Ok(Session { log, ready })
+}
+
+/// Hears an answer as it comes.
+struct Words<'a, S> {
+    sink: &'a mut S,
+    partial: &'a mut String,
+    thought: bool,
+}
+
+impl<S: Sink> Words<'_, S> {
+    fn hear(&mut self, event: provider::Event<'_>) {
+        match event {
+            provider::Event::Text(text) => {
+                self.partial.push_str(text);
+                self.sink.record(Event::AssistantDelta(text));
+            }
+            provider::Event::Thinking(text) => {
+                self.thought = true;
+                self.sink.record(Event::ThinkingDelta(text));
+            }
+            provider::Event::Retry { why, wait } => {
+                self.partial.clear();
+                let text = format!("{why}; trying again in {:.1} s", wait.as_secs_f64());
+                self.sink.record(Event::Notice(&text));
+            }
+        }
+    }
+
+    /// An answer that did not come in pieces is one piece.
+    fn complete(&mut self, message: &Message) {
+        for block in &message.content {
+            match block {
+                ContentBlock::Text { text } if self.partial.is_empty() => {
+                    self.sink.record(Event::AssistantDelta(text));
+                }
+                ContentBlock::Thinking { text, .. } if !self.thought && !text.is_empty() => {
+                    self.sink.record(Event::ThinkingDelta(text));
+                }
+                ContentBlock::Text { .. }
+                | ContentBlock::Thinking { .. }
+                | ContentBlock::ToolUse { .. }
+                | ContentBlock::ToolResult { .. }
+                | ContentBlock::Image { .. }
+                | ContentBlock::Other(_) => {}
+            }
+        }
+    }
 }
 
 fn add(total: &mut Usage, one: &Usage) {

@@ -33,6 +33,7 @@ pub(crate) fn granted(tools: &[&str]) -> Granted {
         tools: tools.iter().map(|t| (*t).to_owned()).collect(),
         tools_removed: Vec::new(),
         cwd: PathBytes(b"/home/ada/tree".to_vec()),
+        work_tree: None,
         writable_roots: vec![PathBytes(b"/home/ada/tree".to_vec())],
         readable_roots: Vec::new(),
         max_tool_rounds: 0,
@@ -130,33 +131,58 @@ impl ToolHost for ScriptedHost {
     }
 }
 
+/// Keeps the events as words.
 #[derive(Default)]
-struct Seen(Vec<String>);
+pub(crate) struct Seen {
+    pub(crate) events: Vec<String>,
+    pub(crate) streams: bool,
+}
 
-impl View for Seen {
+impl Sink for Seen {
     fn streams(&self) -> bool {
-        false
+        self.streams
     }
-    fn event(&mut self, _: Event<'_>) {}
-    fn ready(&mut self, _: &Granted, ready: &Ready) {
-        assert_eq!(ready.isolation, Isolation::Full);
+
+    fn record(&mut self, event: Event<'_>) {
+        self.events.push(match event {
+            Event::Session { ready, .. } => format!("session {}", ready.isolation.name()),
+            Event::AssistantDelta(text) => format!("delta {text}"),
+            Event::ThinkingDelta(text) => format!("thinks {text}"),
+            Event::Assistant(message) => format!("says {}", message.visible_text()),
+            Event::ToolCall(call) => format!("calls {} {}", call.id, call.name),
+            Event::ToolResult { id, result, .. } => format!("{} {id}", result.outcome.word()),
+            Event::Notice(text) => format!("notice {text}"),
+            Event::Usage(_) => "usage".to_owned(),
+            Event::Progress(_) | Event::TurnEnd(_) | Event::Interrupted(_) | Event::Error(_) => return,
+        });
     }
-    fn assistant(&mut self, message: &Message) {
-        self.0.push(format!("says {}", message.visible_text()));
+}
+
+/// Every call that was announced has one result after it.
+fn paired(events: &[String]) -> bool {
+    let mut open = Vec::new();
+    for event in events {
+        if let Some(call) = event.strip_prefix("calls ") {
+            open.push(call.split(' ').next().unwrap_or_default().to_owned());
+        } else if let Some((word, id)) = event.split_once(' ') {
+            let results = [
+                "done",
+                "failed",
+                "refused",
+                "invalid",
+                "not_started",
+                "fault",
+                "interrupted",
+            ];
+            if results.contains(&word) {
+                let Some(at) = open.iter().position(|open| open == id) else {
+                    return false;
+                };
+                open.remove(at);
+            }
+        }
     }
-    fn tool_call(&mut self, name: &str, _: &Value) {
-        self.0.push(format!("calls {name}"));
-    }
-    fn tool_result(&mut self, name: &str, result: &CallResult) {
-        self.0.push(format!(
-            "{} {name}",
-            if result.is_error { "error" } else { "result" }
-        ));
-    }
-    fn progress(&mut self, _: &str) {}
-    fn notice(&mut self, text: &str) {
-        self.0.push(format!("notice {text}"));
-    }
+    open.is_empty()
 }
 
 fn call(id: &str, name: &str, input: Value) -> ContentBlock {
@@ -212,40 +238,38 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         .build()
         .unwrap();
     let mut provider = Provider::scripted(Fake::playing(script));
-    let mut conversation = Conversation {
-        messages: vec![Message::text(Role::User, "go")],
-        epoch: 0,
-    };
+    let mut conversation = Conversation::default();
     let redactor = Redactor::new(vec!["key-0123456789abcdef".into()]);
-    let (mut view, mut log_slot) = (Seen::default(), None);
+    let (mut sink, mut session) = (Seen::default(), None);
     let tools = catalog::exposed(&host.granted.tools);
     let open_log = |_: &Ready| Log::open(&path);
     let mut turn = Turn {
         host,
         provider: &mut provider,
         conversation: &mut conversation,
-        log: &mut log_slot,
+        session: &mut session,
         open_log: &open_log,
         tools: &tools,
         redactor: &redactor,
-        view: &mut view,
+        sink: &mut sink,
         rounds_max,
-        refused: 0,
-        usage: Usage::default(),
+        state: State::default(),
     };
+    let go = || Message::text(Role::User, "go");
     let end = runtime.block_on(async {
         match cancel_after {
-            None => turn.run().await,
+            None => turn.run(go()).await,
             Some(after) => {
-                let cut = tokio::time::timeout(after, turn.run()).await;
+                let cut = tokio::time::timeout(after, turn.run(go())).await;
                 assert!(cut.is_err(), "the turn ended by itself");
-                turn.interrupted("cancelled").await.unwrap();
+                let at = turn.interrupted(Reason::Cancelled).await.unwrap();
+                assert_eq!(at.phase, "tool");
                 Ok(End::Stopped("cancelled".into()))
             }
         }
     });
-    let refused = turn.refused;
-    drop(log_slot);
+    let refused = turn.state.totals.refused;
+    drop(session);
     let records = log::load(&path).map(|loaded| loaded.records).unwrap_or_default();
     let stored = record::conversation(records.into_iter().map(|(_, r)| r));
     assert_eq!(
@@ -253,11 +277,12 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         stored,
         "every call has its result"
     );
+    assert!(paired(&sink.events), "{:?}", sink.events);
     Ran {
         end,
         messages: conversation.messages,
         stored,
-        seen: view.0,
+        seen: sink.events,
         refused,
     }
 }
@@ -295,8 +320,15 @@ fn a_turn_runs_its_calls_and_ends_with_the_answer() {
     assert_eq!(*host.calls.borrow(), ["read slow", "read b", "write c", "read d"]);
     let texts: Vec<String> = ran.results().into_iter().map(|(text, _)| text).collect();
     assert!(texts[0].starts_with("result of slow [redacted]") && texts[1].starts_with("result of b"));
-    assert_eq!(ran.seen.first().unwrap(), "says looking");
-    assert_eq!(ran.seen.last().unwrap(), "says done");
+    let first = [
+        "session full",
+        "delta looking",
+        "says looking",
+        "calls 1 read",
+        "calls 2 read",
+    ];
+    assert_eq!(ran.seen[..5], first);
+    assert_eq!(ran.seen[ran.seen.len() - 2..], ["delta done", "says done"]);
     assert_eq!(ran.stored, ran.messages);
 }
 
@@ -332,7 +364,16 @@ fn what_cannot_be_run_becomes_an_error_for_the_model() {
         assert!(*is_error && text.contains(expected), "{text}");
     }
     assert_eq!(results.len(), 6);
-    assert_eq!(ran.refused, 1);
+    assert_eq!(ran.refused, 2);
+    let outcomes: Vec<&str> = ran
+        .seen
+        .iter()
+        .filter_map(|e| e.split_once(' '))
+        .map(|(w, _)| w)
+        .collect();
+    for word in ["invalid", "refused", "fault"] {
+        assert!(outcomes.contains(&word), "{outcomes:?}");
+    }
     assert_eq!(*host.calls.borrow(), ["bash refused", "bash fault"]);
 }
 

@@ -17,10 +17,9 @@ pub use charter::working_directory;
 pub use dirs::Dirs;
 pub use environment::Environment;
 pub use error::ConfigError;
-pub use provider::{ProviderChoice, is_loopback};
+pub use provider::ProviderChoice;
 pub use settings::{
-    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Safety, Settings,
-    THINKING, Tools,
+    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, Safety, Settings, THINKING, Tools,
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 

@@ -2,9 +2,9 @@
 
 use super::Config;
 use super::error::ConfigError;
-use super::settings::{ProviderEntry, ProviderKind};
+use super::settings::ProviderEntry;
 use crate::cli::ModelArgs;
-use crate::provider::Thinking;
+use crate::provider::{ProviderKind, Thinking, address};
 use secrecy::SecretString;
 
 /// The model that answers this session. Has no `Debug`: it holds the key.
@@ -118,45 +118,27 @@ impl Config {
         }
     }
 
-    /// A credential never travels over plain HTTP to another machine unless the user says so.
+    /// What can be known of the address before anything is sent.
     fn check_address(&self, choice: &ProviderChoice) -> Result<(), ConfigError> {
         let (name, entry) = (&choice.name, &choice.entry);
-        let fail = |message: String, hint: &str| Err(ConfigError::file(&self.file, message, hint));
-        let Some(address) = &entry.base_url else {
+        let own = entry.kind.default_base_url();
+        let Some(address) = entry.base_url.as_deref().or(own) else {
             return match entry.kind {
-                ProviderKind::OpenAiCompatible => fail(
+                ProviderKind::Fake => Ok(()),
+                _ => Err(ConfigError::file(
+                    &self.file,
                     format!("`providers.{name}.base_url` is missing"),
                     "for instance http://127.0.0.1:8080/v1",
-                ),
-                ProviderKind::OpenAiCodex | ProviderKind::Anthropic | ProviderKind::Fake => Ok(()),
+                )),
             };
         };
-        let url = match reqwest::Url::parse(address) {
-            Ok(url) if ["http", "https"].contains(&url.scheme()) && url.host().is_some() => url,
-            _ => {
-                return fail(
-                    format!("`providers.{name}.base_url` is not an http(s) address"),
-                    "",
-                );
-            }
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            return fail(
-                format!("`providers.{name}.base_url` holds a password"),
-                "use `api_key_env` instead",
-            );
-        }
-        let authenticated =
+        let secret =
             choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
-        if url.scheme() == "http" && authenticated && !is_loopback(&url) && !entry.allow_insecure_http {
-            return fail(
-                format!(
-                    "`providers.{name}` would send its key over plain http to another machine, which is insecure"
-                ),
-                "use https, or set `allow_insecure_http = true` for this provider",
-            );
-        }
-        Ok(())
+        address::check(address, secret, entry.allow_insecure_http)
+            .map(|_| ())
+            .map_err(|bad| {
+                ConfigError::file(&self.file, format!("`providers.{name}`: {}", bad.what), bad.hint)
+            })
     }
 }
 
@@ -173,18 +155,6 @@ fn fake_entry() -> ProviderEntry {
         allow_insecure_http: false,
         extra_body: serde_json::Map::new(),
         headers: Vec::new(),
-    }
-}
-
-/// True for an address of this machine, judged by the address itself: a name that only begins
-/// like one is not. `localhost` never leaves the machine (RFC 6761 §6.3).
-#[must_use]
-pub fn is_loopback(url: &reqwest::Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse::<std::net::IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
 }
 

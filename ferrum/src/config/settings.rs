@@ -1,6 +1,6 @@
 //! The values of the user's `config.toml`, with their built-in defaults.
 
-use crate::provider::Thinking;
+use crate::provider::{ProviderKind, Thinking};
 use ferrum_proto::charter::{Ancestors, HomeMode, Limits, RootMode};
 use ferrum_proto::terms::{Network, Require, Shell, Tier};
 use secrecy::SecretString;
@@ -124,34 +124,6 @@ pub struct Tools {
     pub env: Vec<String>,
     pub sockets: Vec<String>,
     pub devices: Vec<String>,
-}
-
-/// The wire format that a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderKind {
-    OpenAiCompatible,
-    OpenAiCodex,
-    Anthropic,
-    Fake,
-}
-
-impl ProviderKind {
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("openai-compatible", Self::OpenAiCompatible),
-        ("openai-codex", Self::OpenAiCodex),
-        ("anthropic", Self::Anthropic),
-        ("fake", Self::Fake),
-    ];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OpenAiCompatible => "openai-compatible",
-            Self::OpenAiCodex => "openai-codex",
-            Self::Anthropic => "anthropic",
-            Self::Fake => "fake",
-        }
-    }
 }
 
 /// `[providers.NAME]`.

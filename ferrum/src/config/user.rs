@@ -3,9 +3,9 @@
 use super::document::{Document, Section};
 use super::error::ConfigError;
 use super::settings::{
-    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, ProviderKind, Settings, THINKING,
-    Tools,
+    Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, Settings, THINKING, Tools,
 };
+use crate::provider::ProviderKind;
 use ferrum_proto::charter::{Ancestors, HomeMode, Limits, Origin, RootMode};
 use ferrum_proto::terms::{Network, Require, Shell, Tier};
 use secrecy::SecretString;

@@ -107,6 +107,7 @@ pub(super) fn granted() -> Granted {
         tools: vec!["bash".to_owned()],
         tools_removed: Vec::new(),
         cwd: PathBytes(b"/w".to_vec()),
+        work_tree: None,
         writable_roots: Vec::new(),
         readable_roots: Vec::new(),
         max_tool_rounds: 0,

@@ -1,115 +1,179 @@
-//! `ferrum -p`: configuration → plan, report → exit code. The turn itself is [`super::print`]'s.
+//! `ferrum -p` and `ferrum --jsonl`: command line and configuration → plan, result → exit code.
+//! What is said and done in between is [`super::dialogue`]'s.
 
-use super::print::{self, Exit, Output, Plan, PrintError, Report};
-use super::{notice, prompt, runtime};
-use crate::agent::turn::TurnError;
-use crate::cli::PrintArgs;
-use crate::config::{Config, ProviderChoice, ProviderKind};
+use super::dialogue::{Budget, Dialogue, Plan};
+use super::signals::Signals;
+use super::{jsonl, prompt, runtime};
+use crate::agent::event::{Event, Sink};
+use crate::agent::message::Message;
+use crate::cli::{OutputForm, PrintArgs};
+use crate::config::Config;
+use crate::context::{self, Runtime, Sources};
 use crate::exit::{Failure, Kind};
-use crate::provider::{self, Provider, ProviderError, ProviderSettings};
+use crate::host::{Hosts, ToolHost};
+use crate::output::{Json, Outlet, Output, StreamJson, Text};
+use crate::provider::Provider;
 use crate::start::Start;
-use secrecy::ExposeSecret;
+use ferrum_proto::seal::Granted;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+/// Takes the start as it went: where it failed, the form that was asked for says so too.
+///
 /// # Errors
 /// Any [`Failure`]; what was reached is in the session.
-pub fn run(start: Start, asked: &PrintArgs) -> Result<ExitCode, Failure> {
-    let choice = start.config.provider(&asked.model)?;
-    let prompt = prompt::compose(asked.print.as_deref().unwrap_or_default())?;
-    let notices = start.config.notices.iter().chain(&choice.notice);
-    notices.for_each(|text| notice(text));
-    start.confinement.notices().iter().for_each(|text| notice(text));
-    let report = runtime()?.block_on(async {
-        // The host is another process and sets itself up meanwhile.
-        let provider = Provider::new(settings(&start.config, choice)?).map_err(provider_failed)?;
-        let hosts = start.hosts.open().await?;
-        let plan = Plan {
-            provider,
-            prompt,
-            session: asked.session.clone(),
-            title: asked.title.clone(),
-            data: start.config.dirs.data.clone(),
-            secrets: start.config.secrets(),
+pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode, Failure> {
+    let outlet = Outlet::standard()
+        .map_err(|error| Failure::new(Kind::Error, format!("output cannot be started: {error}")))?;
+    let mut output = form(asked, &outlet);
+    runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
+        let ended = match start {
+            Ok(start) => answer(start, asked, &outlet, &mut output, &mut signals).await,
+            Err(failure) => Err(told(failure, &mut output)),
         };
-        let (mut answers, mut rest) = (std::io::stdout(), std::io::stderr());
-        let output = Output {
-            answers_terminal: answers.is_terminal(),
-            answers: &mut answers,
-            rest: &mut rest,
+        let written = tokio::select! {
+            written = outlet.drained() => written,
+            // A reader who never reads is not waited for by one who is told to go.
+            _ = signals.next() => Ok(()),
         };
-        let report = print::run(&hosts, plan, output).await;
-        hosts.close().await;
-        Ok::<_, Failure>(report)
-    })?;
-    end(report, asked.fail_on_denial)
-}
-
-fn settings(config: &Config, choice: ProviderChoice) -> Result<ProviderSettings, Failure> {
-    let entry = choice.entry;
-    let kind = match entry.kind {
-        ProviderKind::Fake => provider::ProviderKind::Fake,
-        ProviderKind::OpenAiCompatible => provider::ProviderKind::ChatCompletions,
-        ProviderKind::OpenAiCodex | ProviderKind::Anthropic => {
-            let message = format!(
-                "providers of type \"{}\" are not supported yet",
-                entry.kind.name()
-            );
-            return Err(Failure::new(Kind::Usage, message).with_hint(format!(
-                "choose another provider in {} or with --provider",
-                config.file.display()
-            )));
+        ended?;
+        match written {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(why) => Err(unwritten(&why)),
         }
-    };
-    let headers = entry.headers.iter();
-    Ok(ProviderSettings {
-        name: choice.name,
-        kind,
-        base_url: entry.base_url.unwrap_or_default(),
-        api_key: choice.key,
-        model: choice.actual_model,
-        streaming: entry.streaming,
-        stream_usage: entry.stream_usage,
-        allow_insecure_http: entry.allow_insecure_http,
-        extra_body: entry.extra_body,
-        headers: headers
-            .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
-            .collect(),
-        thinking: choice.thinking,
-        max_context_tokens: choice.max_context_tokens,
     })
 }
 
-fn provider_failed(error: ProviderError) -> Failure {
-    let kind = match error {
-        ProviderError::Config(_) => Kind::Usage,
-        _ => Kind::Error,
+fn form(asked: &PrintArgs, outlet: &Outlet) -> Output {
+    let outlet = outlet.clone();
+    match asked.output {
+        _ if asked.jsonl => Output::Stream(StreamJson::new(outlet)),
+        OutputForm::Text => Output::Text(Text::new(outlet, std::io::stdout().is_terminal())),
+        OutputForm::Json => Output::Json(Json::new(outlet)),
+        OutputForm::StreamJson => Output::Stream(StreamJson::new(outlet)),
+    }
+}
+
+/// Says in the form that was asked for that nothing more comes.
+fn told(failure: Failure, output: &mut Output) -> Failure {
+    output.record(Event::Error(&failure));
+    failure
+}
+
+fn unwritten(why: &str) -> Failure {
+    let gone = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
+    let kind = if why == gone {
+        Kind::OutputClosed
+    } else {
+        Kind::Error
     };
-    Failure::new(kind, error.to_string())
+    Failure::new(kind, format!("stdout cannot be written: {why}"))
 }
 
-fn end(report: Report, fail_on_denial: bool) -> Result<ExitCode, Failure> {
-    match report.exit {
-        Exit::Answered if fail_on_denial && report.refused > 0 => Err(Failure::new(
-            Kind::Denied,
-            format!("{} tool calls were refused", report.refused),
-        )),
-        Exit::Answered => Ok(ExitCode::SUCCESS),
-        Exit::Stopped(why) => Err(Failure::new(Kind::Budget, why)),
-        Exit::Cancelled => Err(Failure::new(Kind::Cancelled, "cancelled")),
-        Exit::Terminated => Err(Failure::new(Kind::Terminated, "terminated")),
-        Exit::Failed(error) => Err(failed(error)),
-    }
-}
-
-fn failed(error: PrintError) -> Failure {
-    match error {
-        PrintError::Turn(TurnError::Host(fault)) => fault.into(),
-        PrintError::Turn(TurnError::Provider(ProviderError::Overflow(why))) => {
-            Failure::new(Kind::Budget, ProviderError::Overflow(why).to_string())
+async fn answer(
+    start: Start,
+    asked: &PrintArgs,
+    outlet: &Outlet,
+    output: &mut Output,
+    signals: &mut Signals,
+) -> Result<(), Failure> {
+    let begun = begin(start, asked, output, signals).await;
+    let (hosts, plan, prompt) = begun.map_err(|failure| told(failure, output))?;
+    let ended = match Dialogue::new(&hosts, plan, outlet.clone(), output) {
+        Err(failure) => Err(failure),
+        Ok(mut dialogue) => {
+            let ended = match prompt {
+                Some(prompt) => dialogue.turn(prompt, signals).await,
+                None => jsonl::run(&mut dialogue, signals).await,
+            };
+            hosts.close().await;
+            return ended;
         }
-        PrintError::Turn(TurnError::Provider(error)) => provider_failed(error),
-        PrintError::Name(error) => Failure::new(Kind::Usage, error.to_string()),
-        other => Failure::new(Kind::Error, other.to_string()),
+    };
+    hosts.close().await;
+    ended.map_err(|failure| told(failure, output))
+}
+
+/// Everything up to the policy in force, and the prompt where there is one for all.
+async fn begin(
+    start: Start,
+    asked: &PrintArgs,
+    output: &mut Output,
+    signals: &mut Signals,
+) -> Result<(Hosts, Plan, Option<String>), Failure> {
+    let choice = start.config.provider(&asked.model)?;
+    let notices = start.config.notices.iter().chain(&choice.notice);
+    notices.for_each(|text| output.record(Event::Notice(text)));
+    for text in start.confinement.notices() {
+        output.record(Event::Notice(&text));
     }
+    let prompt = match &asked.print {
+        Some(written) => Some(prompt::compose(written, signals).await?),
+        None => None,
+    };
+    // The host is another process and sets itself up meanwhile.
+    let (model, max_context_tokens) = (choice.model.clone(), choice.max_context_tokens);
+    let provider = super::provider::open(&start.config, choice)?;
+    let hosts = start.hosts.open().await?;
+    let named = Named {
+        model: &model,
+        max_context_tokens,
+    };
+    let preface = preface(&start.config, named, &provider, hosts.granted(), output)?;
+    let plan = Plan {
+        preface,
+        provider,
+        which: asked.which(),
+        title: asked.title.clone(),
+        data: start.config.dirs.data.clone(),
+        secrets: start.config.secrets(),
+        budget: Budget {
+            rounds_max: asked.max_rounds.unwrap_or(0),
+            time: asked.timeout,
+            fail_on_denial: asked.fail_on_denial,
+        },
+    };
+    Ok((hosts, plan, prompt))
+}
+
+/// What the provider itself does not know of its model.
+struct Named<'a> {
+    model: &'a str,
+    max_context_tokens: u64,
+}
+
+/// What stands before the conversation.
+fn preface(
+    config: &Config,
+    named: Named<'_>,
+    provider: &Provider,
+    granted: &Granted,
+    output: &mut Output,
+) -> Result<Vec<Message>, Failure> {
+    let settings = &config.settings;
+    let runtime = Runtime {
+        version: env!("CARGO_PKG_VERSION"),
+        provider: &provider.name,
+        model: named.model,
+        provider_model: &provider.model,
+        thinking: provider.thinking.name(),
+        max_context_tokens: named.max_context_tokens,
+        mcp_enabled: settings.mcp_enabled,
+        diff_mode: settings.diff_mode.name(),
+        config_dir: &config.dirs.config,
+        granted,
+    };
+    let sources = Sources {
+        dirs: &config.dirs,
+        granted,
+        external_links: settings.skills_external_symlinks,
+        untrusted: false,
+        changed: &BTreeSet::new(),
+    };
+    let context = context::load(&sources, &runtime).map_err(|why| Failure::new(Kind::Usage, why))?;
+    let notices = context.notices.iter();
+    notices.for_each(|text| output.record(Event::Notice(text)));
+    Ok(context.messages)
 }

@@ -1,16 +1,20 @@
 //! The ways to run, one file each. Each gets a [`crate::start::Start`] and makes its own runtime.
 
 pub mod answer;
+pub mod dialogue;
 pub mod doctor;
 pub mod explain;
-pub mod print;
+pub mod jsonl;
+pub mod opening;
 pub mod prompt;
+pub mod provider;
+pub mod signals;
 pub mod tool;
 
 use crate::exit::{Failure, Kind};
 use crate::ui::terminal_text::sanitise;
+use signals::Signals;
 use std::io::{IsTerminal, Write};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// One thread: the front waits far more than it computes.
 ///
@@ -23,14 +27,9 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// Waits for Ctrl-C or SIGTERM and says which. Never resolves where signals cannot be heard.
 pub async fn interrupted() -> Kind {
-    let (Ok(mut cancel), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = cancel.recv() => Kind::Cancelled,
-        _ = terminate.recv() => Kind::Terminated,
+    match Signals::listen() {
+        Ok(mut signals) => signals.next().await,
+        Err(_) => std::future::pending().await,
     }
 }
 

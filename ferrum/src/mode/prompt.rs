@@ -1,23 +1,57 @@
 //! The prompt of print mode: what was written on the command line, a blank line, what was piped in.
 
+use super::notice;
+use super::signals::Signals;
 use crate::exit::{Failure, Kind};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Longest prompt, in bytes: it must fit a session record with room for its escapes.
 pub const PROMPT_BYTES_MAX: u64 = 8 << 20;
+/// How long an open stdin may say nothing before the operator is told what is waited for.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Composes the prompt; stdin is read only where it is no terminal.
 ///
 /// # Errors
-/// An empty prompt, one that is too long, or stdin that is not UTF-8 or cannot be read.
-pub fn compose(written: &str) -> Result<String, Failure> {
-    let stdin = std::io::stdin();
-    let piped = if stdin.is_terminal() {
-        String::new()
+/// An empty prompt, one that is too long, or stdin that is not UTF-8 or cannot be read; a signal.
+pub async fn compose(written: &str, signals: &mut Signals) -> Result<String, Failure> {
+    if std::io::stdin().is_terminal() {
+        return join(written, "");
+    }
+    let (sender, piped) = oneshot::channel();
+    let what = if written.trim().is_empty() {
+        "the prompt"
     } else {
-        read(stdin.lock())?
+        "what belongs to the prompt"
     };
-    join(written, &piped)
+    // Never joined: stdin may stay open for ever, and the thread ends with the process.
+    let started = std::thread::Builder::new().name("input".into()).spawn(move || {
+        say_what_is_waited_for(what);
+        // Whoever waited may have been told to go.
+        let _ = sender.send(read(std::io::stdin().lock()));
+    });
+    started.map_err(|error| Failure::new(Kind::Error, format!("stdin cannot be read: {error}")))?;
+    let piped = tokio::select! {
+        piped = piped => piped.unwrap_or_else(|_| Err(Failure::new(Kind::Error, "stdin cannot be read"))),
+        kind = signals.next() => Err(Failure::new(kind, "ended while waiting for stdin")),
+    };
+    join(written, &piped?)
+}
+
+/// An open pipe that nobody writes to looks like a hang.
+fn say_what_is_waited_for(what: &str) {
+    let stdin = std::io::stdin();
+    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    let most = PollTimeout::try_from(SILENCE_MAX).unwrap_or(PollTimeout::NONE);
+    if poll(&mut fds, most) == Ok(0) {
+        notice(&format!(
+            "waiting for the end of stdin, {what} is read from it (close it, or start with </dev/null)"
+        ));
+    }
 }
 
 fn join(written: &str, piped: &str) -> Result<String, Failure> {

@@ -2,7 +2,7 @@
 
 use super::sse::SseError;
 use serde_json::Value;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Characters of a provider's own message that are kept.
 const MESSAGE_CHARS_MAX: usize = 1_000;
@@ -13,6 +13,9 @@ pub enum ProviderError {
     /// The settings cannot work; nothing was sent.
     #[error("{0}")]
     Config(String),
+    /// There is no usable login; nothing was sent, or the provider refused the token.
+    #[error("not logged in: {0}; run `ferrum login`")]
+    Login(String),
     /// No connection was made; nothing was sent.
     #[error("cannot connect to {url}: {cause}")]
     Connect { url: String, cause: String },
@@ -23,7 +26,7 @@ pub enum ProviderError {
     #[error("no {what} within {seconds} s")]
     Timeout { what: &'static str, seconds: u64 },
     /// The provider refused by HTTP status, or by an error object that states one.
-    #[error("provider answered {status}{}: {message}", hint(*.status))]
+    #[error("provider answered {status}{}: {message}{}", hint(*.status), too_long(*.retry_after))]
     Status {
         status: u16,
         message: String,
@@ -31,10 +34,17 @@ pub enum ProviderError {
         /// A quota is used up: waiting some seconds does not help.
         quota: bool,
     },
+    /// The plan's allowance is used up; the text says until when.
+    #[error("{0}")]
+    UsageLimit(String),
     /// The provider sent an error object inside an answer.
     #[error("provider reported an error: {0}")]
     Reported(String),
-    /// The conversation is longer than the model's context. Typed signals only.
+    /// As [`ProviderError::Reported`], of a kind that passes. `wait` is the provider's own word.
+    #[error("provider reported an error that may pass: {message}")]
+    Passing { message: String, wait: Option<Duration> },
+    /// The conversation is longer than the model's context. Typed signals only. The one error
+    /// after which a shorter conversation may succeed.
     #[error("the conversation does not fit the model's context: {0}")]
     Overflow(String),
     /// The answer ended before its terminal event.
@@ -59,59 +69,116 @@ fn hint(status: u16) -> &'static str {
         401 | 403 => " (check the key named by api_key_env, or log in again)",
         404 => " (check base_url and model)",
         429 => " (rate limit)",
+        529 => " (overloaded)",
         _ => "",
+    }
+}
+
+fn too_long(retry_after: Option<Duration>) -> String {
+    match retry_after.filter(|wait| *wait > super::retry::WAIT_MAX) {
+        Some(wait) => format!("; it asks to come back in {}", span(wait)),
+        None => String::new(),
     }
 }
 
 /// Reads an HTTP error answer. `body` may be anything.
 #[must_use]
 pub fn from_status(status: u16, body: &[u8], retry_after: Option<Duration>) -> ProviderError {
-    let value: Option<Value> = serde_json::from_slice(body).ok();
-    if let Some(value) = &value {
-        let error = value.get("error").filter(|e| !e.is_null()).unwrap_or(value);
-        let message = message_of(error).unwrap_or_else(|| "no message".to_owned());
-        if is_overflow(error, &message) {
-            return ProviderError::Overflow(message);
-        }
-        let quota = is_quota(error);
+    let Some(error) = serde_json::from_slice(body).ok().map(error_object) else {
         return ProviderError::Status {
             status,
-            message,
+            message: plain(body),
             retry_after,
-            quota,
+            quota: false,
         };
-    }
-    ProviderError::Status {
+    };
+    known(&error).unwrap_or_else(|| ProviderError::Status {
         status,
-        message: plain(body),
+        message: message_of(&error),
         retry_after,
-        quota: false,
-    }
+        quota: is_quota(&error),
+    })
 }
 
 /// Reads an error object that came inside an answer with status 200.
 #[must_use]
 pub fn from_object(error: &Value) -> ProviderError {
-    let message = message_of(error).unwrap_or_else(|| "no message".to_owned());
-    if is_overflow(error, &message) {
-        return ProviderError::Overflow(message);
+    if let Some(known) = known(error) {
+        return known;
     }
     let status = error.get("code").and_then(|code| match code {
         Value::Number(n) => n.as_u64(),
         Value::String(s) => s.parse().ok(),
         _ => None,
     });
-    match status
-        .and_then(|s| u16::try_from(s).ok())
-        .filter(|s| (400..600).contains(s))
-    {
+    let status = status.and_then(|s| u16::try_from(s).ok());
+    match status.filter(|s| (400..600).contains(s)) {
         Some(status) => ProviderError::Status {
             status,
-            message,
+            message: message_of(error),
             retry_after: None,
             quota: is_quota(error),
         },
-        None => ProviderError::Reported(message),
+        None => ProviderError::Reported(message_of(error)),
+    }
+}
+
+/// The object with the message: the whole body, its `error`, or the first entry of a list.
+fn error_object(body: Value) -> Value {
+    let body = match body {
+        Value::Array(items) => items.into_iter().next().unwrap_or(Value::Null),
+        other => other,
+    };
+    match body.get("error") {
+        Some(error) if !error.is_null() => error.clone(),
+        _ => body,
+    }
+}
+
+/// The kinds of error that mean the same wherever they come.
+fn known(error: &Value) -> Option<ProviderError> {
+    if word(error, "type") == "usage_limit_reached" || word(error, "code") == "usage_limit_reached" {
+        return Some(usage_limit(error, SystemTime::now()));
+    }
+    let message = message_of(error);
+    is_overflow(error, &message).then_some(ProviderError::Overflow(message))
+}
+
+/// `resets_at` is in seconds since 1970, `resets_in_seconds` from now.
+fn usage_limit(error: &Value, now: SystemTime) -> ProviderError {
+    let plan = match word(error, "plan_type") {
+        "" => String::new(),
+        plan => format!(" of the plan {:?}", one_line(plan)),
+    };
+    let number = |key: &str| error.get(key).and_then(Value::as_f64);
+    let seconds = |n: f64| Duration::try_from_secs_f64(n).ok();
+    let at = number("resets_at")
+        .and_then(seconds)
+        .and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+    let at = at.or_else(|| now.checked_add(number("resets_in_seconds").and_then(seconds)?));
+    // Beyond the year 9999 there is no way to write it.
+    let at = at.filter(|at| *at < SystemTime::UNIX_EPOCH + Duration::from_secs(253_000_000_000));
+    let when = match at {
+        Some(at) => format!(
+            "it resets at {} (in {})",
+            httpdate::fmt_http_date(at),
+            span(at.duration_since(now).unwrap_or_default())
+        ),
+        None => "the provider does not say when it resets".to_owned(),
+    };
+    ProviderError::UsageLimit(format!(
+        "the usage limit{plan} is reached (usage_limit_reached); {when}"
+    ))
+}
+
+/// A span in the two largest units that matter.
+fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} days {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
 }
 
@@ -129,42 +196,58 @@ pub fn one_line(text: &str) -> String {
     out.trim().to_owned()
 }
 
-fn message_of(error: &Value) -> Option<String> {
+/// Never empty.
+fn message_of(error: &Value) -> String {
     let text = match error {
         Value::String(text) => text.clone(),
         Value::Object(fields) => {
-            let text = ["message", "detail", "error", "type"]
+            let text = ["message", "detail", "error", "type", "code"]
                 .iter()
-                .find_map(|key| fields.get(*key).and_then(Value::as_str).filter(|s| !s.is_empty()))?;
+                .find_map(|key| fields.get(*key).and_then(Value::as_str).filter(|s| !s.is_empty()));
             // OpenRouter keeps the upstream provider's own words apart.
-            match fields
+            let raw = fields
                 .get("metadata")
                 .and_then(|m| m.get("raw"))
-                .and_then(Value::as_str)
-            {
-                Some(raw) => format!("{text}: {raw}"),
-                None => text.to_owned(),
+                .and_then(Value::as_str);
+            match (text, raw) {
+                (Some(text), Some(raw)) => format!("{text}: {raw}"),
+                (Some(text), None) => text.to_owned(),
+                (None, _) if fields.is_empty() => String::new(),
+                (None, _) => error.to_string(),
             }
         }
-        _ => return None,
+        Value::Null => String::new(),
+        other => other.to_string(),
     };
-    Some(one_line(&text))
+    match one_line(&text) {
+        empty if empty.is_empty() => "no message".to_owned(),
+        text => text,
+    }
+}
+
+fn word<'a>(error: &'a Value, key: &str) -> &'a str {
+    error.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
 fn is_overflow(error: &Value, message: &str) -> bool {
-    let field = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or("");
-    field("code") == "context_length_exceeded"
-        || field("type") == "context_length_exceeded"
-        || field("type") == "exceed_context_size_error"
+    let (code, kind) = (word(error, "code"), word(error, "type"));
+    code == "context_length_exceeded"
+        || kind == "context_length_exceeded"
+        || kind == "exceed_context_size_error"
         // LiteLLM states its exception class at the head of the text; its type is the generic one.
         || message.contains("ContextWindowExceededError")
+        // Anthropic's kind is the generic one too, and its two texts are part of the contract.
+        || kind == "request_too_large"
+        || (kind == "invalid_request_error"
+            && (message.starts_with("prompt is too long")
+                || message.starts_with("input length and `max_tokens` exceed context limit")))
 }
 
 fn is_quota(error: &Value) -> bool {
     ["code", "type"].iter().any(|key| {
         matches!(
-            error.get(*key).and_then(Value::as_str),
-            Some("insufficient_quota" | "usage_limit_reached" | "usage_not_included" | "billing_error")
+            word(error, key),
+            "insufficient_quota" | "usage_not_included" | "billing_error"
         )
     })
 }
@@ -214,8 +297,30 @@ mod tests {
         assert!(message(br#"{"error":"plain text"}"#).contains("plain text"));
         assert!(message(b"<html><b>x</b>").contains("HTML page"));
         assert!(message(b"").contains("no message"));
+        assert!(message(b"{}").contains("no message") && message(b"[]").contains("no message"));
+        assert!(message(br#"[{"error":{"code":500,"message":"in a list"}}]"#).contains("in a list"));
+        assert!(message(br#"{"detail":[{"msg":"no field"}]}"#).contains("no field"));
         assert!(message(b"\xff\x1b[2J").contains("[2J") && !message(b"\x1b[2J").contains('\x1b'));
         assert!(message(&vec![b'x'; 300_000]).len() < 1_200);
+    }
+
+    #[test]
+    fn a_used_up_allowance_says_when_it_resets() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let error = serde_json::json!({"type": "usage_limit_reached", "plan_type": "plus", "resets_at": 1_000_009_000u64});
+        let text = usage_limit(&error, now).to_string();
+        for part in ["\"plus\"", "usage_limit_reached", "04:16:40 GMT", "in 2 h 30 min"] {
+            assert!(text.contains(part), "{text}");
+        }
+        for odd in [-1.0, 1e18, 1e300] {
+            let error = serde_json::json!({"resets_at": odd});
+            assert!(usage_limit(&error, now).to_string().contains("does not say"));
+        }
+        let body = br#"{"error":{"type":"usage_limit_reached","message":"x","resets_at":4}}"#;
+        assert!(matches!(
+            from_status(429, body, None),
+            ProviderError::UsageLimit(_)
+        ));
     }
 
     #[test]

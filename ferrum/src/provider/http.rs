@@ -1,15 +1,14 @@
-//! The HTTP side of a provider: one client, deadlines, bounded bodies, the cleartext rule.
+//! The HTTP side of a provider: one client, deadlines, bounded bodies.
 //!
 //! For `http://` addresses no certificate file is read and no TLS session is ever set up: the
 //! client gets a TLS configuration with an empty root store, so that none is built by default.
 
 use super::error::from_status;
-use super::{ProviderError, ProviderSettings, retry, roots};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, Url};
-use secrecy::ExposeSecret;
+use super::{ProviderError, ProviderSettings, address, retry, roots};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, RequestBuilder, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, timeout_at};
@@ -29,6 +28,8 @@ const ERROR_TOTAL: Duration = Duration::from_secs(30);
 
 /// A body that is not a stream, in bytes.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// A list of models, in bytes.
+pub const LIST_BYTES_MAX: usize = 8 << 20;
 /// An error body, in bytes; more is cut.
 pub const ERROR_BYTES_MAX: usize = 256 << 10;
 /// A whole stream, in bytes.
@@ -37,26 +38,34 @@ pub const STREAM_BYTES_MAX: usize = 64 << 20;
 /// A client for one provider address.
 pub struct Http {
     client: Client,
-    url: Url,
+    base: Url,
     headers: HeaderMap,
 }
 
 impl Http {
-    /// `path` is appended to the provider's base address.
+    /// `own` are the headers of the wire format, the key among them. The user's come after and
+    /// win.
     ///
     /// # Errors
     /// [`ProviderError::Config`] for an address, key or header that cannot be used, and for a key
     /// that would travel in clear text to another machine.
-    pub fn new(settings: &ProviderSettings, path: &str) -> Result<Self, ProviderError> {
-        let url = address(settings, path)?;
-        let headers = headers(settings)?;
-        check_cleartext(settings, &url, headers.contains_key(AUTHORIZATION))?;
-        let secure = url.scheme() == "https";
+    pub fn new(settings: &ProviderSettings, own: HeaderMap) -> Result<Self, ProviderError> {
+        let secret =
+            settings.api_key.is_some() || settings.credentials.is_some() || !settings.headers.is_empty();
+        let base = match settings.base_url.as_str() {
+            "" => settings.kind.default_base_url().unwrap_or_default(),
+            named => named,
+        };
+        let base = address::check(base, secret, settings.allow_insecure_http).map_err(|bad| {
+            let hint = if bad.hint.is_empty() { "" } else { "; " };
+            config(settings, &format!("{}{hint}{}", bad.what, bad.hint))
+        })?;
+        let secure = base.scheme() == "https";
         let mut builder = Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("ferrum/", env!("CARGO_PKG_VERSION")))
             .tls_backend_preconfigured(tls(secure)?);
-        if is_loopback(&url) {
+        if address::is_loopback(&base) {
             builder = builder.no_proxy();
         }
         if !secure {
@@ -65,19 +74,58 @@ impl Http {
         let client = builder
             .build()
             .map_err(|e| config(settings, &format!("cannot set up HTTP: {}", causes(&e))))?;
-        Ok(Self { client, url, headers })
+        let headers = headers(settings, own)?;
+        Ok(Self {
+            client,
+            base,
+            headers,
+        })
     }
 
     /// Sends one request and waits for the head of a successful answer.
     ///
     /// # Errors
-    /// [`ProviderError::Status`] or [`ProviderError::Overflow`] for any status but 2xx.
-    pub async fn post(&self, body: Vec<u8>, first_byte: Duration) -> Result<Response, ProviderError> {
-        let request = self
-            .client
-            .post(self.url.clone())
-            .headers(self.headers.clone())
-            .body(body);
+    /// Whatever [`from_status`] makes of any status but 2xx; [`ProviderError::Connect`],
+    /// [`ProviderError::Broken`] or [`ProviderError::Timeout`] where there is none.
+    pub async fn post(
+        &self,
+        path: &str,
+        more: HeaderMap,
+        body: Vec<u8>,
+        first_byte: Duration,
+    ) -> Result<Response, ProviderError> {
+        let request = self.client.post(address::below(&self.base, path));
+        self.send(
+            request.headers(self.headers.clone()).headers(more).body(body),
+            first_byte,
+        )
+        .await
+    }
+
+    /// The body of a small answer, such as a list of models. `query` is appended as it is.
+    ///
+    /// # Errors
+    /// As [`Http::post`], and [`ProviderError::TooLarge`].
+    pub async fn get(&self, path: &str, query: &str, more: HeaderMap) -> Result<Vec<u8>, ProviderError> {
+        let mut url = address::below(&self.base, path);
+        if !query.is_empty() {
+            url.set_query(Some(query));
+        }
+        let mut headers = self.headers.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.remove(CONTENT_TYPE);
+        let request = self.client.get(url).headers(headers).headers(more);
+        let response = self.send(request, BODY_IDLE).await?;
+        match self
+            .collect(response, LIST_BYTES_MAX, BODY_IDLE, BODY_TOTAL)
+            .await
+        {
+            (body, None) => Ok(body),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder, first_byte: Duration) -> Result<Response, ProviderError> {
         let response = match tokio::time::timeout(first_byte, request.send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.broken(&error)),
@@ -87,27 +135,12 @@ impl Http {
             return Ok(response);
         }
         let status = response.status().as_u16();
-        let after = response.headers().get(RETRY_AFTER).and_then(|v| v.to_str().ok());
-        let after = after.and_then(|text| retry::retry_after(text, SystemTime::now()));
+        let after = retry::wanted_pause(response.headers(), SystemTime::now());
         // A body that does not come must not hide the status.
         let (body, _) = self
             .collect(response, ERROR_BYTES_MAX, ERROR_IDLE, ERROR_TOTAL)
             .await;
         Err(from_status(status, &body, after))
-    }
-
-    /// The whole body of an answer that is not a stream.
-    ///
-    /// # Errors
-    /// [`ProviderError::TooLarge`], [`ProviderError::Timeout`] or [`ProviderError::Broken`].
-    pub async fn body(&self, response: Response) -> Result<Vec<u8>, ProviderError> {
-        match self
-            .collect(response, BODY_BYTES_MAX, BODY_IDLE, BODY_TOTAL)
-            .await
-        {
-            (body, None) => Ok(body),
-            (_, Some(error)) => Err(error),
-        }
     }
 
     async fn collect(
@@ -140,7 +173,7 @@ impl Http {
     /// What a failure of the client means for a retry.
     #[must_use]
     pub fn broken(&self, error: &reqwest::Error) -> ProviderError {
-        let (url, cause) = (self.url.to_string(), causes(error));
+        let (url, cause) = (self.base.to_string(), causes(error));
         if error.is_connect() {
             ProviderError::Connect { url, cause }
         } else {
@@ -162,27 +195,8 @@ fn config(settings: &ProviderSettings, what: &str) -> ProviderError {
     ProviderError::Config(format!("providers.{}: {what}", settings.name))
 }
 
-fn address(settings: &ProviderSettings, path: &str) -> Result<Url, ProviderError> {
-    let base = settings.base_url.trim_end_matches('/');
-    let url = Url::parse(&format!("{base}{path}"))
-        .map_err(|e| config(settings, &format!("base_url {base:?} is not an address: {e}")))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(config(
-            settings,
-            "base_url must begin with http:// or https:// and name a host",
-        ));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(config(
-            settings,
-            "base_url must not hold a password; use api_key_env or headers",
-        ));
-    }
-    Ok(url)
-}
-
-fn headers(settings: &ProviderSettings) -> Result<HeaderMap, ProviderError> {
-    let mut headers = HeaderMap::new();
+fn headers(settings: &ProviderSettings, own: HeaderMap) -> Result<HeaderMap, ProviderError> {
+    let mut headers = own;
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let accept = if settings.streaming {
         "text/event-stream"
@@ -190,44 +204,35 @@ fn headers(settings: &ProviderSettings) -> Result<HeaderMap, ProviderError> {
         "application/json"
     };
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    if let Some(key) = &settings.api_key {
-        let text = format!("Bearer {}", key.expose_secret());
-        let mut value = HeaderValue::try_from(text).map_err(|_| {
-            config(
-                settings,
-                "the key named by api_key_env holds characters that no header can carry",
-            )
-        })?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
     for (name, value) in &settings.headers {
         let bad = || config(settings, &format!("headers: {name:?} is not a usable header"));
         let name = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
-        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| bad())?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
+        headers.insert(name, secret(value, "").ok_or_else(bad)?);
     }
     Ok(headers)
 }
 
-/// A key over `http://` to another machine can be read by everyone between.
-fn check_cleartext(settings: &ProviderSettings, url: &Url, authenticated: bool) -> Result<(), ProviderError> {
-    let secret = authenticated || !settings.headers.is_empty();
-    if url.scheme() == "http" && secret && !is_loopback(url) && !settings.allow_insecure_http {
-        return Err(config(
-            settings,
-            "base_url is http:// on another machine, so the key would travel in clear text; \
-             use https:// or set allow_insecure_http = true",
-        ));
-    }
-    Ok(())
+/// The configured key as a header's value, after `before`; `None` where there is no key.
+///
+/// # Errors
+/// [`ProviderError::Config`] when no header can carry it.
+pub fn key(settings: &ProviderSettings, before: &str) -> Result<Option<HeaderValue>, ProviderError> {
+    let Some(key) = &settings.api_key else {
+        return Ok(None);
+    };
+    let unusable = "the key named by api_key_env holds characters that no header can carry";
+    secret(key, before)
+        .map(Some)
+        .ok_or_else(|| config(settings, unusable))
 }
 
-fn is_loopback(url: &Url) -> bool {
-    let Some(host) = url.host_str() else { return false };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+/// A header's value that no debug output shows; `None` when it holds a character that no header
+/// can carry.
+#[must_use]
+pub fn secret(value: &SecretString, before: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("{before}{}", value.expose_secret())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 fn tls(secure: bool) -> Result<rustls::ClientConfig, ProviderError> {

@@ -1,20 +1,28 @@
 //! Providers: the normalised conversation in, one assistant message out. Adapters convert; they
 //! run no tool and keep no session.
 
+pub mod address;
+mod call;
 pub mod chat_completions;
+pub mod credentials;
 pub mod error;
+mod exchange;
 pub mod fake;
 pub mod http;
+mod kind;
+pub mod model_list;
 pub mod retry;
 pub mod roots;
+mod settings;
 pub mod sse;
 
 pub use error::ProviderError;
+pub use kind::{ProviderKind, Thinking};
+pub use settings::ProviderSettings;
 
 use crate::agent::message::Message;
 use crate::tools::catalog::Tool;
-use secrecy::SecretString;
-use serde_json::{Map, Value};
+use model_list::Model;
 use std::time::Duration;
 
 /// Visible text of one answer, in bytes; reasoning has the same bound of its own.
@@ -23,81 +31,6 @@ pub const TEXT_BYTES_MAX: usize = 8 << 20;
 pub const ARGUMENTS_BYTES_MAX: usize = 2 << 20;
 /// Tool calls of one answer.
 pub const CALLS_MAX: usize = 128;
-
-/// Which wire format a provider speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProviderKind {
-    Fake,
-    ChatCompletions,
-}
-
-/// How much a model is asked to think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Thinking {
-    Off,
-    Minimal,
-    Low,
-    Medium,
-    High,
-    Xhigh,
-    Max,
-}
-
-impl Thinking {
-    /// Every level, from none to most.
-    pub const ALL: [Self; 7] = [
-        Self::Off,
-        Self::Minimal,
-        Self::Low,
-        Self::Medium,
-        Self::High,
-        Self::Xhigh,
-        Self::Max,
-    ];
-
-    /// The word of the configuration and the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Xhigh => "xhigh",
-            Self::Max => "max",
-        }
-    }
-
-    /// The level that `word` names.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.name() == word)
-    }
-}
-
-/// One provider as configured. The key has no `Debug`.
-pub struct ProviderSettings {
-    /// The name in the user's configuration.
-    pub name: String,
-    pub kind: ProviderKind,
-    /// For example `http://127.0.0.1:8080/v1`; the adapter appends its own path.
-    pub base_url: String,
-    pub api_key: Option<SecretString>,
-    /// The model's name as the provider knows it.
-    pub model: String,
-    pub streaming: bool,
-    /// Whether token counts are asked for in streams.
-    pub stream_usage: bool,
-    /// Allows a key to travel over `http://` to another machine.
-    pub allow_insecure_http: bool,
-    /// Keys put into each request as they are; they win over Ferrum's own, except for the
-    /// conversation and the tools.
-    pub extra_body: Map<String, Value>,
-    pub headers: Vec<(String, String)>,
-    pub thinking: Thinking,
-    pub max_context_tokens: u64,
-}
 
 /// One request to a model.
 #[derive(Clone, Copy)]
@@ -142,6 +75,18 @@ pub struct Completion {
     pub finish: Finish,
 }
 
+/// Adds to text that is bounded by [`TEXT_BYTES_MAX`]; `what` is named in the error.
+///
+/// # Errors
+/// [`ProviderError::TooLarge`].
+fn grow(into: &mut String, text: &str, what: &str) -> Result<(), ProviderError> {
+    if into.len() + text.len() > TEXT_BYTES_MAX {
+        return Err(ProviderError::TooLarge(format!("more than 8 MiB of {what}")));
+    }
+    into.push_str(text);
+    Ok(())
+}
+
 /// A configured provider, ready for requests.
 pub struct Provider {
     pub name: String,
@@ -164,8 +109,14 @@ impl Provider {
         let (name, model, thinking) = (settings.name.clone(), settings.model.clone(), settings.thinking);
         let adapter = match settings.kind {
             ProviderKind::Fake => Adapter::Fake(fake::Fake::from_environment()?),
-            ProviderKind::ChatCompletions => {
-                Adapter::ChatCompletions(Box::new(chat_completions::ChatCompletions::new(settings)?))
+            ProviderKind::OpenAiCompatible => {
+                Adapter::ChatCompletions(Box::new(chat_completions::ChatCompletions::new(&settings)?))
+            }
+            ProviderKind::OpenAiCodex | ProviderKind::Anthropic => {
+                return Err(ProviderError::Config(format!(
+                    "providers of type \"{}\" are not supported yet",
+                    settings.kind.name()
+                )));
             }
         };
         Ok(Self {
@@ -200,6 +151,21 @@ impl Provider {
         match &mut self.adapter {
             Adapter::Fake(fake) => fake.complete(request),
             Adapter::ChatCompletions(chat) => chat.complete(request, on_event).await,
+        }
+    }
+
+    /// The models that the provider lists now.
+    ///
+    /// # Errors
+    /// Any [`ProviderError`]; nothing is retried.
+    pub async fn models(&self) -> Result<Vec<Model>, ProviderError> {
+        match &self.adapter {
+            Adapter::Fake(_) => Ok(vec![Model {
+                id: self.model.clone(),
+                name: None,
+                context_tokens: None,
+            }]),
+            Adapter::ChatCompletions(chat) => chat.models().await,
         }
     }
 }

@@ -315,6 +315,11 @@ fn open_checked(path: &Path, write: bool) -> Result<File, LogError> {
     Ok(file)
 }
 
+/// Opens a session file to look at it.
+pub(super) fn open_to_read(path: &Path) -> Result<File, LogError> {
+    open_checked(path, false)
+}
+
 /// Reads a whole session under a shared lock. Lines that cannot be read are skipped and told.
 ///
 /// # Errors

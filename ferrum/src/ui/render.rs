@@ -52,10 +52,10 @@ pub fn tool_call(name: &str, input: &Value) -> String {
 /// A bounded preview of a result.
 #[must_use]
 pub fn tool_result(name: &str, result: &CallResult) -> String {
-    let word = match (result.refused, result.is_error) {
-        (true, _) => "refused",
-        (false, true) => "error",
-        (false, false) => "result",
+    let word = match (result.outcome.refusal(), result.is_error) {
+        (Some(_), _) => "refused",
+        (None, true) => "error",
+        (None, false) => "result",
     };
     let mut out = format!(
         "← {} {word}\n{}",
@@ -106,12 +106,7 @@ mod tests {
     use super::*;
 
     fn result(text: &str) -> CallResult {
-        CallResult {
-            text: text.into(),
-            is_error: false,
-            refused: false,
-            denials: Vec::new(),
-        }
+        CallResult::answer(text.into())
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The JSON object of `ferrum tool --json`. Its keys are documented; none is ever left out.
 
 use crate::host::ToolResult;
-use ferrum_proto::reply::{CommandEnd, CommandReport, Outcome, Refusal, Residual};
+use crate::output::wire;
+use ferrum_proto::reply::Outcome;
 use ferrum_proto::seal::{Granted, Ready, Wall};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,29 +19,17 @@ pub(super) fn answered(
     let (outcome, refusal) = match &reply.outcome {
         Outcome::Done => ("done", Value::Null),
         Outcome::Failed => ("failed", Value::Null),
-        Outcome::Refused(refusal) => ("refused", refused(refusal)),
+        Outcome::Refused(refusal) => ("refused", wire::refusal(refusal)),
     };
-    let denials = reply.denials.iter().map(|denial| {
-        json!({
-            "what": denial.what,
-            "wall": denial.wall,
-            "remedy": denial.remedy,
-            "certain": denial.certain,
-        })
-    });
-    let changed = reply
-        .changed
-        .iter()
-        .map(|path| path.as_path().to_string_lossy().into_owned());
     json!({
         "tool": tool,
         "outcome": outcome,
         "text": result.text,
         "refusal": refusal,
         "isolation": isolation(granted, ready),
-        "denials": denials.collect::<Vec<_>>(),
-        "command": reply.command.as_ref().map(command),
-        "changed": changed.collect::<Vec<_>>(),
+        "denials": wire::denials(&reply.denials),
+        "command": reply.command.as_ref().map(wire::command),
+        "changed": wire::paths(&reply.changed),
         "timings": {
             "admit_us": reply.timings.admit_us,
             "run_us": reply.timings.run_us,
@@ -67,16 +56,6 @@ pub(super) fn failed(tool: &str, message: &str) -> String {
     .to_string()
 }
 
-fn refused(refusal: &Refusal) -> Value {
-    json!({
-        "code": refusal.code,
-        "line": refusal.line,
-        "column": refusal.column,
-        "message": refusal.message,
-        "hint": refusal.hint,
-    })
-}
-
 fn isolation(granted: &Granted, ready: &Ready) -> Value {
     json!({
         "requested": granted.require.name(),
@@ -95,31 +74,4 @@ pub(in crate::mode) fn walls(walls: &[Wall]) -> Value {
         .iter()
         .map(|wall| json!({ "name": wall.name, "in_force": wall.in_force, "detail": wall.detail }));
     Value::Array(rows.collect())
-}
-
-fn command(report: &CommandReport) -> Value {
-    json!({
-        "end": match report.end {
-            CommandEnd::Exited => "exited",
-            CommandEnd::TimedOut => "timed_out",
-            CommandEnd::Cancelled => "cancelled",
-        },
-        "status": report.status,
-        "signal": report.signal,
-        "isolation": report.isolation.name(),
-        "containment": report.containment.name(),
-        "residual_descendants": match report.residual {
-            Residual::None => "false",
-            Residual::Some => "true",
-            Residual::Unknown => "unknown",
-        },
-        "ended_with_call": report.ended_with_call,
-        "ended_names": report.ended_names,
-        "output_incomplete": report.output_incomplete,
-        "stdout_bytes": report.stdout_bytes,
-        "stderr_bytes": report.stderr_bytes,
-        "cpu_us": report.cpu_us,
-        "peak_memory_bytes": report.peak_memory,
-        "limits_not_in_force": report.limits_missing,
-    })
 }

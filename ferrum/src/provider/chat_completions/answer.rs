@@ -2,108 +2,58 @@
 
 use super::calls::Calls;
 use super::chunk::{self, Chunk, Delta};
+use super::reasoning::Reasoning;
 use crate::agent::message::{ContentBlock, Message, Role, Usage};
 use crate::provider::error::{from_object, one_line};
-use crate::provider::{Completion, Event, Finish, ProviderError, TEXT_BYTES_MAX};
-use serde_json::json;
-
-/// Whether more is to come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    More,
-    /// The end marker was read; whatever follows is not ours.
-    End,
-}
+use crate::provider::exchange::{Assembly, Show, Step};
+use crate::provider::{Completion, Event, Finish, ProviderError, grow};
+use serde_json::{Value, json};
 
 /// The answer so far.
 #[derive(Default)]
 pub(super) struct Answer {
     text: String,
-    thinking: String,
-    thinking_field: Option<&'static str>,
+    reasoning: Reasoning,
     calls: Calls,
     usage: Option<Usage>,
     finish: Option<Finish>,
     done: bool,
 }
 
-impl Answer {
-    /// The model has said that it stopped; only token counts can follow.
-    pub(super) fn is_finished(&self) -> bool {
+impl Assembly for Answer {
+    fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Takes the data of one event, or a whole answer that was not streamed.
-    ///
-    /// # Errors
-    /// [`ProviderError`] for an error object, for text that is not a chunk, and above the bounds.
-    pub(super) fn take(
-        &mut self,
-        data: &[u8],
-        mut show: Option<&mut dyn FnMut(Event<'_>)>,
-    ) -> Result<Step, ProviderError> {
-        if data.trim_ascii() == b"[DONE]" {
-            self.done = true;
-            return Ok(Step::End);
-        }
-        if data.trim_ascii().is_empty() {
-            return Ok(Step::More);
+    fn take(&mut self, data: &[u8], show: Show<'_>) -> Result<Step, ProviderError> {
+        match data.trim_ascii() {
+            b"[DONE]" => {
+                self.done = true;
+                return Ok(Step::End);
+            }
+            b"" => return Ok(Step::Idle),
+            _ => {}
         }
         if let Some(text) = chunk::plain_text(data) {
-            grow(&mut self.text, &text, "text")?;
-            if let Some(show) = show.filter(|_| !text.is_empty()) {
-                show(Event::Text(&text));
-            }
+            self.text(&text, show)?;
             return Ok(Step::More);
         }
         let chunk = chunk::parse(data).map_err(|error| {
             let text = one_line(&String::from_utf8_lossy(&data[..data.len().min(200)]));
-            ProviderError::Malformed(format!("{text:?} is not a chunk ({error})"))
+            ProviderError::Malformed(format!("{text:?} is not a JSON chunk ({error})"))
         })?;
-        check_error(&chunk)?;
-        if let Some(usage) = chunk.usage.as_ref().and_then(chunk::usage) {
-            self.usage = Some(usage);
-        }
-        for choice in chunk.choices.unwrap_or_default() {
-            if choice.index.unwrap_or(0) != 0 {
-                continue;
-            }
-            if let Some(usage) = choice.usage.as_ref().and_then(chunk::usage) {
-                self.usage = Some(usage);
-            }
-            for delta in [choice.delta, choice.message].into_iter().flatten() {
-                // The borrow of the callback must end with each delta.
-                let shown: Option<&mut dyn FnMut(Event<'_>)> = match &mut show {
-                    Some(show) => Some(&mut **show),
-                    None => None,
-                };
-                self.delta(delta, shown)?;
-            }
-            if let Some(reason) = choice.finish_reason {
-                self.reason(&reason.0)?;
-            }
-        }
+        self.chunk(chunk, show)?;
         Ok(Step::More)
     }
 
-    /// The whole message.
-    ///
-    /// # Errors
-    /// [`ProviderError::Incomplete`] when no terminal event came, or when there is nothing in it.
-    pub(super) fn finish(self) -> Result<Completion, ProviderError> {
+    fn finish(self) -> Result<Completion, ProviderError> {
         let finish = match self.finish {
             Some(finish) => finish,
             None if self.done => Finish::Done,
             None => return Err(ProviderError::Incomplete("neither a finish reason nor [DONE]")),
         };
         let mut content = Vec::new();
-        if !self.thinking.is_empty() {
-            let signature = self.thinking_field.map(str::to_owned);
-            content.push(ContentBlock::Thinking {
-                text: self.thinking,
-                signature,
-            });
-        }
+        content.extend(self.reasoning.into_block());
         if !self.text.is_empty() {
             content.push(ContentBlock::Text { text: self.text });
         }
@@ -118,26 +68,56 @@ impl Answer {
         };
         Ok(Completion { message, finish })
     }
+}
 
-    fn delta(&mut self, delta: Delta, show: Option<&mut dyn FnMut(Event<'_>)>) -> Result<(), ProviderError> {
-        let mut ignore = |_: Event<'_>| {};
-        let show = show.unwrap_or(&mut ignore);
-        if let Some((field, text)) = delta.thinking() {
-            self.thinking_field = Some(field);
-            grow(&mut self.thinking, text, "reasoning")?;
-            show(Event::Thinking(text));
+impl Answer {
+    fn chunk(&mut self, chunk: Chunk, show: Show<'_>) -> Result<(), ProviderError> {
+        check_error(&chunk)?;
+        if let Some(usage) = chunk.usage.as_ref().and_then(chunk::usage) {
+            self.usage = Some(usage);
         }
-        for text in [&delta.content, &delta.refusal].into_iter().flatten() {
-            if !text.0.is_empty() {
-                grow(&mut self.text, &text.0, "text")?;
-                show(Event::Text(&text.0));
+        for choice in chunk.choices.0 {
+            if choice.index.0.unwrap_or(0) != 0 {
+                continue;
+            }
+            if let Some(usage) = choice.usage.as_ref().and_then(chunk::usage) {
+                self.usage = Some(usage);
+            }
+            for delta in [choice.delta, choice.message].into_iter().flatten() {
+                self.delta(delta, show)?;
+            }
+            if let Some(error) = choice.error.as_ref().filter(|error| says_something(error)) {
+                return Err(from_object(error));
+            }
+            if let Some(reason) = choice.finish_reason {
+                self.reason(&reason.0)?;
             }
         }
-        for call in delta.tool_calls.unwrap_or_default() {
+        Ok(())
+    }
+
+    fn delta(&mut self, delta: Delta, show: Show<'_>) -> Result<(), ProviderError> {
+        if let Some((field, text)) = delta.thinking() {
+            self.reasoning.text(field, text)?;
+            show(Event::Thinking(text));
+        }
+        self.reasoning.details(delta.reasoning_details.0)?;
+        for text in [&delta.content, &delta.refusal].into_iter().flatten() {
+            self.text(&text.0, show)?;
+        }
+        for call in delta.tool_calls.0 {
             self.calls.push(call)?;
         }
         if let Some(function) = delta.function_call {
             self.calls.push_function(function)?;
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, show: Show<'_>) -> Result<(), ProviderError> {
+        if !text.is_empty() {
+            grow(&mut self.text, text, "text")?;
+            show(Event::Text(text));
         }
         Ok(())
     }
@@ -152,8 +132,12 @@ impl Answer {
                     "the provider stopped at the context limit".to_owned(),
                 ));
             }
-            "error" | "network_error" => {
-                return Err(ProviderError::Reported(format!("finish reason {reason:?}")));
+            "error" => return Err(ProviderError::Reported("finish reason \"error\"".to_owned())),
+            "network_error" => {
+                return Err(ProviderError::Passing {
+                    message: "finish reason \"network_error\"".to_owned(),
+                    wait: None,
+                });
             }
             // Whether there are calls is seen from the calls: servers say "stop" with them, and
             // "tool_calls" without.
@@ -164,7 +148,7 @@ impl Answer {
 }
 
 fn check_error(chunk: &Chunk) -> Result<(), ProviderError> {
-    if let Some(error) = chunk.error.as_ref().filter(|e| !e.is_null()) {
+    if let Some(error) = chunk.error.as_ref().filter(|error| says_something(error)) {
         return Err(from_object(error));
     }
     if chunk.object.0 {
@@ -175,12 +159,14 @@ fn check_error(chunk: &Chunk) -> Result<(), ProviderError> {
     Ok(())
 }
 
-fn grow(into: &mut String, text: &str, what: &str) -> Result<(), ProviderError> {
-    if into.len() + text.len() > TEXT_BYTES_MAX {
-        return Err(ProviderError::TooLarge(format!("more than 8 MiB of {what}")));
+/// Some servers put an empty `error` into every chunk.
+fn says_something(error: &Value) -> bool {
+    match error {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::Array(_) => true,
     }
-    into.push_str(text);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -190,7 +176,7 @@ mod tests {
     fn answer(chunks: &[&str]) -> Result<Completion, ProviderError> {
         let mut answer = Answer::default();
         for chunk in chunks {
-            if answer.take(chunk.as_bytes(), None)? == Step::End {
+            if answer.take(chunk.as_bytes(), &mut |_| {})? == Step::End {
                 break;
             }
         }
@@ -255,7 +241,7 @@ mod tests {
         let window = r#"{"choices":[{"finish_reason":"model_context_window_exceeded"}]}"#;
         assert!(matches!(answer(&[window]), Err(ProviderError::Overflow(_))));
         let network = r#"{"choices":[{"finish_reason":"network_error"}]}"#;
-        assert!(matches!(answer(&[network]), Err(ProviderError::Reported(_))));
+        assert!(matches!(answer(&[network]), Err(ProviderError::Passing { .. })));
     }
 
     #[test]

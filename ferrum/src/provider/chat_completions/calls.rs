@@ -4,14 +4,13 @@
 //! or repeat ids, and repeat names; [`Calls::slot`] is the one place that decides where a fragment
 //! belongs.
 
-use super::chunk::{CallDelta, FunctionDelta};
+use super::chunk::{CallDelta, FunctionDelta, Lenient};
 use crate::agent::message::ContentBlock;
+use crate::provider::call::Raw;
 use crate::provider::{ARGUMENTS_BYTES_MAX, CALLS_MAX, ProviderError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Characters of an id that are kept: ids of several hundred characters exist (Gemini).
-const ID_CHARS_MAX: usize = 1_024;
 /// Bytes of a tool name that are kept.
 const NAME_BYTES_MAX: usize = 256;
 
@@ -24,11 +23,8 @@ pub(super) struct Calls {
 #[derive(Default)]
 struct Call {
     index: Option<u64>,
-    id: String,
-    name: String,
-    arguments: String,
+    raw: Raw,
     shape: Shape,
-    extra_content: Option<Value>,
 }
 
 impl Calls {
@@ -45,7 +41,7 @@ impl Calls {
             Some(Value::String(text)) => text,
             Some(object) => object.to_string(),
         };
-        let at = match self.slot(delta.index, &id, &name, &arguments) {
+        let at = match self.slot(delta.index.0, &id, &name, &arguments) {
             Some(at) => at,
             None if self.calls.len() >= CALLS_MAX => {
                 return Err(ProviderError::TooLarge(format!(
@@ -54,7 +50,7 @@ impl Calls {
             }
             None => {
                 self.calls.push(Call {
-                    index: delta.index,
+                    index: delta.index.0,
                     ..Call::default()
                 });
                 self.calls.len() - 1
@@ -69,7 +65,7 @@ impl Calls {
     /// As [`Calls::push`].
     pub(super) fn push_function(&mut self, function: FunctionDelta) -> Result<(), ProviderError> {
         self.push(CallDelta {
-            index: Some(0),
+            index: Lenient(Some(0)),
             function: Some(function),
             ..CallDelta::default()
         })
@@ -78,10 +74,15 @@ impl Calls {
     /// The call that a fragment continues; `None` when it begins a new one.
     fn slot(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Option<usize> {
         let same_index = |call: &Call| index.is_none() || call.index.is_none() || call.index == index;
+        let same_id = |call: &Call| id.is_empty() || call.raw.id.is_empty() || call.raw.id == id;
+        // A nameless fragment with a new id for a call that is still open: some proxies make up an
+        // id for every fragment.
+        let nameless =
+            |call: &Call| name.is_empty() && !call.shape.closed && index.is_some() && call.index == index;
         let at = self
             .calls
             .iter()
-            .rposition(|call| same_index(call) && (id.is_empty() || call.id.is_empty() || call.id == id))?;
+            .rposition(|call| (same_index(call) && same_id(call)) || nameless(call))?;
         // An unknown id on a known index is a new call, so only the last one can take a fragment
         // that carries neither.
         if index.is_none() && id.is_empty() && at + 1 != self.calls.len() {
@@ -92,33 +93,15 @@ impl Calls {
         // id, or none at all.
         let again = !name.is_empty() && call.shape.closed && arguments.trim_start().starts_with('{');
         // Without an index and an id, only a name can tell that a new call begins.
-        let renamed = index.is_none() && id.is_empty() && !name.is_empty() && name != call.name;
+        let renamed = index.is_none() && id.is_empty() && !name.is_empty() && name != call.raw.name;
         (!again && !renamed).then_some(at)
     }
 
     /// The finished blocks, with usable ids: non-empty and different within the message.
     pub(super) fn into_blocks(self) -> Vec<ContentBlock> {
         let mut used = BTreeSet::new();
-        self.calls
-            .into_iter()
-            .map(|call| {
-                let mut id: String = call.id.chars().take(ID_CHARS_MAX).collect();
-                while id.trim().is_empty() || !used.insert(id.clone()) {
-                    id = format!("call_{}", uuid::Uuid::new_v4().simple());
-                }
-                let (input, invalid) = match arguments(&call.arguments) {
-                    Ok(input) => (input, None),
-                    Err(why) => (Map::new(), Some(why)),
-                };
-                ContentBlock::ToolUse {
-                    id,
-                    name: call.name,
-                    input: Value::Object(input),
-                    invalid,
-                    extra_content: call.extra_content,
-                }
-            })
-            .collect()
+        let calls = self.calls.into_iter();
+        calls.map(|call| call.raw.into_block(&mut used)).collect()
     }
 }
 
@@ -130,27 +113,28 @@ impl Call {
         arguments: &str,
         extra: Option<Value>,
     ) -> Result<(), ProviderError> {
-        if self.id.is_empty() {
-            self.id = id;
+        let raw = &mut self.raw;
+        if raw.id.is_empty() {
+            raw.id = id;
         }
-        if self.name.is_empty() {
-            self.name = name;
-        } else if name != self.name && self.arguments.is_empty() {
+        if raw.name.is_empty() {
+            raw.name = name;
+        } else if name != raw.name && raw.arguments.is_empty() {
             // A name in fragments.
-            self.name.push_str(&name);
+            raw.name.push_str(&name);
         }
-        if self.name.len() > NAME_BYTES_MAX {
+        if raw.name.len() > NAME_BYTES_MAX {
             return Err(ProviderError::Malformed(
                 "a tool name longer than 256 bytes".to_owned(),
             ));
         }
-        if self.arguments.len() + arguments.len() > ARGUMENTS_BYTES_MAX {
+        if raw.arguments.len() + arguments.len() > ARGUMENTS_BYTES_MAX {
             return Err(ProviderError::TooLarge("tool arguments above 2 MiB".to_owned()));
         }
         self.shape.push(arguments);
-        self.arguments.push_str(arguments);
+        raw.arguments.push_str(arguments);
         if extra.is_some() {
-            self.extra_content = extra;
+            raw.extra_content = extra;
         }
         Ok(())
     }
@@ -182,26 +166,6 @@ impl Shape {
                 _ => {}
             }
         }
-    }
-}
-
-/// Reads finished argument text. Nothing and `null` mean no arguments; an object that was encoded
-/// twice is unwrapped.
-fn arguments(text: &str) -> Result<Map<String, Value>, String> {
-    if text.trim().is_empty() {
-        return Ok(Map::new());
-    }
-    let value = match serde_json::from_str(text) {
-        Ok(Value::String(inner)) => serde_json::from_str(&inner).unwrap_or(Value::String(inner)),
-        Ok(value) => value,
-        Err(error) => return Err(format!("arguments are not valid JSON: {error}")),
-    };
-    match value {
-        Value::Object(fields) => Ok(fields),
-        Value::Null => Ok(Map::new()),
-        Value::Array(_) => Err("arguments must be a JSON object, not an array".to_owned()),
-        Value::String(_) => Err("arguments must be a JSON object, not a string".to_owned()),
-        Value::Bool(_) | Value::Number(_) => Err("arguments must be a JSON object".to_owned()),
     }
 }
 
@@ -292,6 +256,33 @@ mod tests {
                 "* find {}",
             ],
         );
+        // A made-up id in every fragment.
+        check(
+            &[
+                r#"{"index":0,"id":"x1","function":{"name":"read","arguments":""}}"#,
+                r#"{"index":0,"id":"x2","function":{"name":null,"arguments":"{\"path\":"}}"#,
+                r#"{"index":0,"id":"x3","function":{"arguments":"\"x\"}"}}"#,
+                r#"{"index":1,"id":"x4","function":{"name":"ls","arguments":"{}"}}"#,
+            ],
+            &[r#"x1 read {"path":"x"}"#, "x4 ls {}"],
+        );
+        // Indexes as text, and the id after the name.
+        check(
+            &[
+                r#"{"index":"0","function":{"name":"read","arguments":"{\"path\":"}}"#,
+                r#"{"index":"0","id":"a","function":{"arguments":"\"x\"}"}}"#,
+            ],
+            &[r#"a read {"path":"x"}"#],
+        );
+        // One id for two calls of different indexes.
+        check(
+            &[
+                r#"{"index":0,"id":"a","function":{"name":"read","arguments":"{\"path\":"}}"#,
+                r#"{"index":1,"id":"a","function":{"name":"ls","arguments":"{}"}}"#,
+                r#"{"index":0,"id":"a","function":{"arguments":"\"x\"}"}}"#,
+            ],
+            &[r#"a read {"path":"x"}"#, "* ls {}"],
+        );
         // The same id and index for two whole calls.
         check(
             &[
@@ -326,7 +317,7 @@ mod tests {
     fn both_sides_of_the_limits() {
         let mut calls = Calls::default();
         let delta = |n: u64| CallDelta {
-            index: Some(n),
+            index: Lenient(Some(n)),
             ..CallDelta::default()
         };
         for n in 0..CALLS_MAX as u64 {
@@ -334,7 +325,7 @@ mod tests {
         }
         assert!(calls.push(delta(1_000)).is_err());
         let arguments = |n: usize| CallDelta {
-            index: Some(0),
+            index: Lenient(Some(0)),
             function: Some(FunctionDelta {
                 name: None,
                 arguments: Some(Value::String(" ".repeat(n))),
@@ -351,7 +342,7 @@ mod tests {
             let text = r#"{"command":"echo \"{}\" } \\ { [","n":[1,{}]}"#;
             let cut = cut.min(text.len());
             let fragment = |text: &str, first: bool| CallDelta {
-                index: Some(0),
+                index: Lenient(Some(0)),
                 id: first.then(|| super::super::chunk::Text("a".into())),
                 function: Some(FunctionDelta { name: None, arguments: Some(Value::String(text.into())) }),
                 extra_content: None,

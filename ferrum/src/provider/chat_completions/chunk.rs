@@ -5,13 +5,14 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::marker::PhantomData;
 
 /// A stream chunk, or a whole answer that was not streamed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Chunk {
-    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) choices: Many<Choice>,
     pub(super) usage: Option<Value>,
     /// An error after status 200.
     pub(super) error: Option<Value>,
@@ -25,13 +26,15 @@ pub(super) struct Chunk {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Choice {
-    pub(super) index: Option<u64>,
+    pub(super) index: Lenient,
     pub(super) delta: Option<Delta>,
     /// What `delta` is called when the answer is not streamed.
     pub(super) message: Option<Delta>,
     pub(super) finish_reason: Option<Text>,
     /// Moonshot puts the counts here.
     pub(super) usage: Option<Value>,
+    /// OpenRouter's, beside a finish reason `error`.
+    pub(super) error: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -42,7 +45,9 @@ pub(super) struct Delta {
     pub(super) reasoning_content: Option<Text>,
     pub(super) reasoning: Option<Text>,
     pub(super) reasoning_text: Option<Text>,
-    pub(super) tool_calls: Option<Vec<CallDelta>>,
+    /// OpenRouter's reasoning in a form that its upstream wants back.
+    pub(super) reasoning_details: Many<Value>,
+    pub(super) tool_calls: Many<CallDelta>,
     /// The form before tool calls existed.
     pub(super) function_call: Option<FunctionDelta>,
 }
@@ -50,7 +55,7 @@ pub(super) struct Delta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CallDelta {
-    pub(super) index: Option<u64>,
+    pub(super) index: Lenient,
     pub(super) id: Option<Text>,
     pub(super) function: Option<FunctionDelta>,
     /// Gemini's thought signature, wanted back with the call.
@@ -65,21 +70,72 @@ pub(super) struct FunctionDelta {
     pub(super) arguments: Option<Value>,
 }
 
+/// The names that servers have for reasoning text.
+pub(super) const REASONING_FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];
+
 impl Delta {
     /// Reasoning text and the name of the field it came in. Servers that send two fields send the
     /// same text in both.
     pub(super) fn thinking(&self) -> Option<(&'static str, &str)> {
-        [
-            ("reasoning_content", &self.reasoning_content),
-            ("reasoning", &self.reasoning),
-            ("reasoning_text", &self.reasoning_text),
-        ]
-        .into_iter()
-        .find_map(|(name, text)| {
+        let texts = [&self.reasoning_content, &self.reasoning, &self.reasoning_text];
+        REASONING_FIELDS.into_iter().zip(texts).find_map(|(name, text)| {
             text.as_ref()
                 .filter(|t| !t.0.is_empty())
                 .map(|t| (name, t.0.as_str()))
         })
+    }
+}
+
+/// A list, or one thing where a list belongs, or null; entries that are null are dropped.
+#[derive(Debug)]
+pub(super) struct Many<T>(pub(super) Vec<T>);
+
+impl<T> Default for Many<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ManyVisitor(PhantomData))
+    }
+}
+
+struct ManyVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ManyVisitor<T> {
+    type Value = Many<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Many<T>, E> {
+        Ok(Many::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Many<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element::<Option<T>>()? {
+            all.extend(item);
+        }
+        Ok(Many(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Many<T>, A::Error> {
+        T::deserialize(de::value::MapAccessDeserializer::new(fields)).map(|one| Many(vec![one]))
+    }
+}
+
+/// A number that may come as text. Whatever else is there counts as nothing.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lenient(pub(super) Option<u64>);
+
+impl<'de> Deserialize<'de> for Lenient {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<Text>::deserialize(deserializer)?;
+        Ok(Self(text.and_then(|text| text.0.trim().parse().ok())))
     }
 }
 
@@ -89,8 +145,8 @@ pub(super) struct IsError(pub(super) bool);
 
 impl<'de> Deserialize<'de> for IsError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let word = Option::<Cow<'de, str>>::deserialize(deserializer)?;
-        Ok(Self(word.is_some_and(|word| word == "error")))
+        let word = Option::<Text>::deserialize(deserializer)?;
+        Ok(Self(word.is_some_and(|word| word.0 == "error")))
     }
 }
 
@@ -167,7 +223,7 @@ impl<'de> Visitor<'de> for TextVisitor {
 pub(super) fn usage(value: &Value) -> Option<Usage> {
     let number = |path: &[&str]| {
         let found = path.iter().try_fold(value, |at, key| at.get(*key));
-        found.and_then(Value::as_u64)
+        found.and_then(whole)
     };
     let input_tokens = number(&["prompt_tokens"]).or_else(|| number(&["input_tokens"]));
     let output_tokens = number(&["completion_tokens"]).or_else(|| number(&["output_tokens"]));
@@ -188,6 +244,21 @@ pub(super) fn usage(value: &Value) -> Option<Usage> {
         cache_write_tokens: number(&["prompt_tokens_details", "cache_write_tokens"]).unwrap_or(0),
         source: UsageSource::Provider,
     })
+}
+
+/// Counts come as floats from servers that do not tell the two apart.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be a whole number in range"
+)]
+fn whole(value: &Value) -> Option<u64> {
+    let float = || {
+        value
+            .as_f64()
+            .filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n))
+    };
+    value.as_u64().or_else(|| float().map(|n| n as u64))
 }
 
 /// The text of a chunk that holds nothing else: nineteen of twenty chunks of a long answer. It is
@@ -249,18 +320,37 @@ struct PlainDelta<'a> {
 /// Parses one chunk.
 ///
 /// # Errors
-/// The parser's own, also after the one repair that is sound: half of a UTF-16 pair in an escape
-/// (a server cut a character between two chunks) becomes U+FFFD.
+/// The parser's own, also after the repairs that are sound: bytes that are no UTF-8 and half of a
+/// UTF-16 pair in an escape (a server cut a character between two chunks) become U+FFFD, and a
+/// control character that stands in a string as it is counts as its escape.
 pub(super) fn parse(json: &[u8]) -> Result<Chunk, serde_json::Error> {
     // One check of the whole is cheaper than one for each string in it.
-    let parsed = match std::str::from_utf8(json) {
-        Ok(text) => serde_json::from_str(text),
-        Err(_) => serde_json::from_slice(json),
-    };
-    parsed.or_else(|error| match without_lone_surrogates(json) {
-        Some(repaired) => serde_json::from_slice(&repaired),
-        None => Err(error),
+    let text = String::from_utf8_lossy(json);
+    serde_json::from_str(&text).or_else(|error| {
+        let repaired = escaped_controls(&text);
+        let repaired = without_lone_surrogates(repaired.as_bytes()).unwrap_or(repaired.into_bytes());
+        serde_json::from_slice(&repaired).map_err(|_| error)
     })
+}
+
+/// Outside of strings, tabs and line ends stay what they are; nothing else may stand there anyway.
+fn escaped_controls(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + 16);
+    let (mut in_string, mut escaped) = (false, false);
+    for c in json.chars() {
+        match c {
+            '"' if !escaped => in_string = !in_string,
+            '\u{0}'..='\u{1f}' if in_string => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+                continue;
+            }
+            _ => {}
+        }
+        escaped = in_string && c == '\\' && !escaped;
+        out.push(c);
+    }
+    out
 }
 
 fn without_lone_surrogates(json: &[u8]) -> Option<Vec<u8>> {
@@ -307,10 +397,26 @@ mod tests {
     #[test]
     fn half_of_a_surrogate_pair_is_replaced() {
         let chunk = parse(br#"{"choices":[{"delta":{"content":"a\ud83db\ud83d\ude00\\ud83d"}}]}"#).unwrap();
-        let choices = chunk.choices.unwrap();
-        let text = &choices[0].delta.as_ref().unwrap().content.as_ref().unwrap().0;
+        let text = &chunk.choices.0[0]
+            .delta
+            .as_ref()
+            .unwrap()
+            .content
+            .as_ref()
+            .unwrap()
+            .0;
         assert_eq!(text, "a\u{fffd}b\u{1f600}\\ud83d");
         assert!(parse(b"error: engine died").is_err());
+        let raw = b"{\"choices\":[{\"delta\":{\"content\":\"a\x1b\\\\\\\"\x03b\xff\"}}]}";
+        let chunk = parse(raw).unwrap();
+        let text = chunk.choices.0[0]
+            .delta
+            .as_ref()
+            .unwrap()
+            .content
+            .as_ref()
+            .unwrap();
+        assert_eq!(text.0, "a\u{1b}\\\"\u{3}b\u{fffd}");
     }
 
     #[test]

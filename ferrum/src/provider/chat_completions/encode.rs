@@ -3,14 +3,14 @@
 //! Each message is converted once and its bytes kept, so that a round late in a long session costs
 //! no more than copying them.
 
-use crate::agent::message::{ContentBlock, Message, Role};
+use super::chunk::REASONING_FIELDS;
+use crate::agent::message::{Carry, ContentBlock, Message, Role};
+use crate::provider::call::{wire_id, wire_name};
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
-
-/// Characters of a function name that the format allows.
-const NAME_BYTES_MAX: usize = 64;
 
 /// The request body, as far as it never changes.
 pub(super) struct Body {
@@ -21,6 +21,8 @@ pub(super) struct Body {
     epoch: u64,
     /// `"model":…` and the rest, without braces.
     tail: String,
+    /// Longest id of a call, where the server has a limit.
+    id_chars_max: Option<usize>,
 }
 
 const HEAD: &[u8] = br#"{"messages":["#;
@@ -32,6 +34,7 @@ impl Body {
             taken: 0,
             epoch: 0,
             tail: tail(settings),
+            id_chars_max: id_chars_max(&settings.base_url),
         }
     }
 
@@ -43,7 +46,7 @@ impl Body {
             self.epoch = request.epoch;
         }
         for message in &request.messages[self.taken..] {
-            append(&mut self.bytes, message);
+            append(&mut self.bytes, message, self.id_chars_max);
         }
         self.taken = request.messages.len();
         let mut body = Vec::with_capacity(self.bytes.len() + self.tail.len() + 8 * 1024);
@@ -143,7 +146,18 @@ struct ToolReply<'a> {
     content: &'a str,
 }
 
-fn append(bytes: &mut Vec<u8>, message: &Message) {
+/// OpenAI itself refuses longer ids, which a session begun with another provider may hold. Elsewhere
+/// an id can carry state of the server's own and goes back as it came.
+fn id_chars_max(base_url: &str) -> Option<usize> {
+    let url = reqwest::Url::parse(base_url).ok()?;
+    (url.host_str() == Some("api.openai.com")).then_some(40)
+}
+
+fn call_id(id: &str, chars_max: Option<usize>) -> Cow<'_, str> {
+    chars_max.map_or(Cow::Borrowed(id), |most| wire_id(id, most))
+}
+
+fn append(bytes: &mut Vec<u8>, message: &Message, id_chars_max: Option<usize>) {
     match message.role {
         Role::System => push(
             bytes,
@@ -153,7 +167,7 @@ fn append(bytes: &mut Vec<u8>, message: &Message) {
             },
         ),
         Role::User => user(bytes, message),
-        Role::Assistant => assistant(bytes, message),
+        Role::Assistant => assistant(bytes, message, id_chars_max),
         Role::Tool => {
             for block in &message.content {
                 if let ContentBlock::ToolResult {
@@ -164,7 +178,7 @@ fn append(bytes: &mut Vec<u8>, message: &Message) {
                         bytes,
                         &ToolReply {
                             role: "tool",
-                            tool_call_id: tool_use_id,
+                            tool_call_id: &call_id(tool_use_id, id_chars_max),
                             content,
                         },
                     );
@@ -210,9 +224,10 @@ fn user(bytes: &mut Vec<u8>, message: &Message) {
     push(bytes, &json!({"role": "user", "content": parts}));
 }
 
-fn assistant(bytes: &mut Vec<u8>, message: &Message) {
+fn assistant(bytes: &mut Vec<u8>, message: &Message, id_chars_max: Option<usize>) {
     let text = message.visible_text();
-    let calls: Vec<Value> = message.content.iter().filter_map(call).collect();
+    let blocks = message.content.iter();
+    let calls: Vec<Value> = blocks.filter_map(|block| call(block, id_chars_max)).collect();
     if calls.is_empty() {
         // Servers refuse an assistant message with neither text nor calls.
         if !text.is_empty() {
@@ -232,14 +247,12 @@ fn assistant(bytes: &mut Vec<u8>, message: &Message) {
         "content".into(),
         if text.is_empty() { Value::Null } else { json!(text) },
     );
-    if let Some((field, thinking)) = reasoning(message) {
-        fields.insert(field.to_owned(), json!(thinking));
-    }
+    reasoning(message, &mut fields);
     fields.insert("tool_calls".into(), Value::Array(calls));
     push(bytes, &Value::Object(fields));
 }
 
-fn call(block: &ContentBlock) -> Option<Value> {
+fn call(block: &ContentBlock, id_chars_max: Option<usize>) -> Option<Value> {
     let ContentBlock::ToolUse {
         id,
         name,
@@ -251,11 +264,14 @@ fn call(block: &ContentBlock) -> Option<Value> {
         return None;
     };
     let mut call = json!({
-        "id": id,
+        "id": call_id(id, id_chars_max),
         "type": "function",
         "function": {"name": wire_name(name), "arguments": input.to_string()},
     });
-    if let Some(extra) = extra_content {
+    if let Some(extra) = extra_content
+        .as_ref()
+        .filter(|extra| extra.get("responses").is_none())
+    {
         call["extra_content"] = extra.clone();
     }
     Some(call)
@@ -263,43 +279,21 @@ fn call(block: &ContentBlock) -> Option<Value> {
 
 /// Reasoning goes back only in the field that it came in, beside tool calls: DeepSeek wants it
 /// there, and a server that never sent such a field might refuse it.
-fn reasoning(message: &Message) -> Option<(&str, String)> {
-    let mut field = None;
-    let mut all = String::new();
+fn reasoning(message: &Message, fields: &mut Map<String, Value>) {
     for block in &message.content {
-        if let ContentBlock::Thinking {
+        let ContentBlock::Thinking {
             text,
-            signature: Some(name),
+            carry: Some(Carry::ChatCompletions { field, details }),
         } = block
-            && matches!(
-                name.as_str(),
-                "reasoning_content" | "reasoning" | "reasoning_text"
-            )
-        {
-            field = Some(name.as_str());
-            all.push_str(text);
+        else {
+            continue;
+        };
+        if let Some(field) = field.as_deref().filter(|field| REASONING_FIELDS.contains(field)) {
+            fields.insert(field.to_owned(), json!(text));
         }
-    }
-    field.map(|field| (field, all))
-}
-
-/// A name that the model made up may hold characters for which every later request is refused.
-fn wire_name(name: &str) -> String {
-    let clean: String = name
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
-                c
-            } else {
-                '_'
-            }
-        })
-        .take(NAME_BYTES_MAX)
-        .collect();
-    if clean.is_empty() {
-        "unnamed".to_owned()
-    } else {
-        clean
+        if !details.is_empty() {
+            fields.insert("reasoning_details".into(), json!(details));
+        }
     }
 }
 
@@ -310,20 +304,7 @@ mod tests {
     use crate::tools::catalog;
 
     fn settings() -> ProviderSettings {
-        ProviderSettings {
-            name: "p".into(),
-            kind: ProviderKind::ChatCompletions,
-            base_url: "http://127.0.0.1:1/v1".into(),
-            api_key: None,
-            model: "m".into(),
-            streaming: true,
-            stream_usage: true,
-            allow_insecure_http: false,
-            extra_body: Map::new(),
-            headers: Vec::new(),
-            thinking: Thinking::Off,
-            max_context_tokens: 256_000,
-        }
+        ProviderSettings::new("p", ProviderKind::OpenAiCompatible, "http://127.0.0.1:1/v1", "m")
     }
 
     fn request(messages: &[Message]) -> Request<'_> {
@@ -347,7 +328,10 @@ mod tests {
             content: vec![
                 ContentBlock::Thinking {
                     text: "hm".into(),
-                    signature: Some("reasoning_content".into()),
+                    carry: Some(Carry::ChatCompletions {
+                        field: Some("reasoning_content".into()),
+                        details: vec![json!({"type": "reasoning.encrypted", "id": "a", "data": "d"})],
+                    }),
                 },
                 ContentBlock::ToolUse {
                     id: "a".into(),
@@ -380,6 +364,7 @@ mod tests {
         assert_eq!(body["messages"].as_array().unwrap().len(), 5);
         assert_eq!(body["messages"][2]["content"], Value::Null);
         assert_eq!(body["messages"][2]["reasoning_content"], "hm");
+        assert_eq!(body["messages"][2]["reasoning_details"][0]["data"], "d");
         assert_eq!(
             body["messages"][2]["tool_calls"][0]["function"]["arguments"],
             r#"{"path":"x"}"#
@@ -435,10 +420,21 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_tool_name_cannot_spoil_later_requests() {
-        assert_eq!(wire_name("functions.read\n"), "functions_read_");
-        assert_eq!(wire_name(""), "unnamed");
-        assert_eq!(wire_name(&"x".repeat(65)).len(), 64);
+    fn ids_are_shortened_only_where_there_is_a_limit() {
+        let mut settings = settings();
+        let mut long = with_call("read");
+        let id = format!("call|{}", "x".repeat(60));
+        if let ContentBlock::ToolUse { id: place, .. } = &mut long.content[1] {
+            place.clone_from(&id);
+        }
+        let messages = [long, Message::tool_result(&id, "ok".into(), false)];
+        let body = render(&mut Body::new(&settings), &request(&messages));
+        assert_eq!(body["messages"][1]["tool_call_id"], id);
+        settings.base_url = "https://api.openai.com/v1".into();
+        let body = render(&mut Body::new(&settings), &request(&messages));
+        let short = body["messages"][1]["tool_call_id"].as_str().unwrap();
+        assert!(short.len() <= 40);
+        assert_eq!(body["messages"][0]["tool_calls"][0]["id"], short);
     }
 
     #[test]

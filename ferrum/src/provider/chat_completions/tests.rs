@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::agent::message::{ContentBlock, Message, Role};
-use crate::provider::{Finish, ProviderKind, Thinking};
-use serde_json::{Map, Value, json};
+use crate::provider::{Finish, ProviderKind};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -78,20 +78,11 @@ async fn serve(listener: TcpListener, plays: Vec<Play>) -> Vec<String> {
 }
 
 fn settings(port: u16) -> ProviderSettings {
-    ProviderSettings {
-        name: "test".into(),
-        kind: ProviderKind::ChatCompletions,
-        base_url: format!("http://127.0.0.1:{port}/v1/"),
-        api_key: Some("key-0123456789".into()),
-        model: "m".into(),
-        streaming: true,
-        stream_usage: true,
-        allow_insecure_http: false,
-        extra_body: Map::new(),
-        headers: vec![("x-extra".into(), "1".into())],
-        thinking: Thinking::Off,
-        max_context_tokens: 1,
-    }
+    let base_url = format!("http://127.0.0.1:{port}/v1/");
+    let mut settings = ProviderSettings::new("test", ProviderKind::OpenAiCompatible, &base_url, "m");
+    settings.api_key = Some("key-0123456789".into());
+    settings.headers = vec![("x-extra".into(), "1".into())];
+    settings
 }
 
 type Asked = (Result<Completion, ProviderError>, Vec<String>, Vec<String>);
@@ -107,7 +98,7 @@ fn ask(plays: Vec<Play>, streaming: bool, buffered: bool) -> Asked {
         let port = listener.local_addr().unwrap().port();
         let mut settings = settings(port);
         settings.streaming = streaming;
-        let mut chat = ChatCompletions::new(settings).unwrap();
+        let mut chat = ChatCompletions::new(&settings).unwrap();
         let messages = [Message::text(Role::User, "go")];
         let request = Request {
             epoch: 0,
@@ -274,8 +265,10 @@ fn a_server_that_is_not_there_is_a_connect_error() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let http = Http::new(&settings(port), "/x").unwrap();
-        http.post(Vec::new(), FIRST_BYTE).await.unwrap_err()
+        let http = Http::new(&settings(port), HeaderMap::new()).unwrap();
+        http.post("/x", HeaderMap::new(), Vec::new(), FIRST_BYTE)
+            .await
+            .unwrap_err()
     });
     assert!(
         matches!(&error, ProviderError::Connect { cause, .. } if cause.contains("refused")),
@@ -285,42 +278,18 @@ fn a_server_that_is_not_there_is_a_connect_error() {
 
 #[test]
 fn a_key_does_not_travel_in_clear_text() {
-    let new = |url: &str, key: bool, allow: bool| {
-        let mut settings = settings(1);
-        settings.base_url = url.into();
-        settings.headers.clear();
-        settings.allow_insecure_http = allow;
-        if !key {
-            settings.api_key = None;
-        }
-        ChatCompletions::new(settings).map(|_| ())
-    };
-    for fine in [
-        "http://127.0.0.1/v1",
-        "http://[::1]:80/v1",
-        "http://localhost:1",
-        "https://example.org/v1",
-    ] {
-        assert_eq!(new(fine, true, false), Ok(()), "{fine}");
-    }
+    let mut settings = settings(1);
+    settings.base_url = "http://example.org".into();
+    let error = ChatCompletions::new(&settings)
+        .map(|_| ())
+        .unwrap_err()
+        .to_string();
     assert!(
-        new("http://example.org", true, false)
-            .unwrap_err()
-            .to_string()
-            .contains("allow_insecure_http")
+        error.starts_with("providers.test: ") && error.contains("allow_insecure_http"),
+        "{error}"
     );
-    assert!(new("http://127.0.0.1.example.org", true, false).is_err());
-    assert_eq!(new("http://example.org", true, true), Ok(()));
-    assert_eq!(new("http://example.org", false, false), Ok(()));
-    for bad in ["", "localhost:8080", "ftp://x", "http://user:pw@127.0.0.1/"] {
-        assert!(
-            new(bad, true, true)
-                .unwrap_err()
-                .to_string()
-                .starts_with("providers.test: "),
-            "{bad}"
-        );
-    }
+    settings.allow_insecure_http = true;
+    assert!(ChatCompletions::new(&settings).is_ok());
 }
 
 #[test]

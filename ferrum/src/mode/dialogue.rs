@@ -1,0 +1,300 @@
+//! One session with its host and its output. Turns are played in it, each to an end that is
+//! recorded and told, whatever ends it: the model, a budget, a signal, a reader who left.
+
+use super::opening::{Opening, header};
+use super::signals::Signals;
+use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
+use crate::agent::message::{Message, Role};
+use crate::agent::redact::Redactor;
+use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
+use crate::exit::{Failure, Kind};
+use crate::host::client::ToolHost;
+use crate::output::{Outlet, Output, SessionFacts};
+use crate::provider::{Provider, ProviderError};
+use crate::session::log::LogError;
+use crate::session::select::{self, SelectError, Which};
+use crate::tools::catalog::{self, Tool};
+use ferrum_proto::seal::Ready;
+use secrecy::SecretString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything that a session needs besides the host and the output.
+pub struct Plan {
+    pub provider: Provider,
+    /// What stands before the conversation: system prompt, context files, skills.
+    pub preface: Vec<Message>,
+    pub which: Which,
+    /// `--title`.
+    pub title: Option<String>,
+    /// The data directory; sessions lie in `sessions` below it.
+    pub data: PathBuf,
+    /// Values that must not appear in tool output.
+    pub secrets: Vec<SecretString>,
+    pub budget: Budget,
+}
+
+/// What bounds each turn, and what counts as failure.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Budget {
+    /// `--max-rounds`; 0 means as policy says.
+    pub rounds_max: u32,
+    /// `--timeout`.
+    pub time: Option<Duration>,
+    /// `--fail-on-denial`.
+    pub fail_on_denial: bool,
+}
+
+/// A session that turns are played in.
+pub struct Dialogue<'a, H> {
+    host: &'a H,
+    provider: Provider,
+    conversation: Conversation,
+    opening: Opening,
+    session: Option<Session>,
+    tools: Vec<&'static Tool>,
+    redactor: Redactor,
+    budget: Budget,
+    outlet: Outlet,
+    output: &'a mut Output,
+}
+
+/// What ended a turn.
+enum Ended {
+    Turn(Result<End, TurnError>),
+    Cut(Reason),
+}
+
+impl<'a, H: ToolHost> Dialogue<'a, H> {
+    /// Finds the session and reads what it holds; writes nothing.
+    ///
+    /// # Errors
+    /// [`Failure`] for a session that does not exist or cannot be read.
+    pub fn new(host: &'a H, plan: Plan, outlet: Outlet, output: &'a mut Output) -> Result<Self, Failure> {
+        let granted = host.granted();
+        let directory = select::directory(&plan.data);
+        let chosen = select::choose(&directory, &plan.which, granted.cwd.as_path())?;
+        if !chosen.notice.is_empty() {
+            output.record(Event::Notice(&chosen.notice));
+        }
+        let fields = header(&plan.provider, granted, plan.title);
+        let (opening, taken) = Opening::new(chosen.path, fields)?;
+        for told in &taken.diagnostics {
+            output.record(Event::Notice(told));
+        }
+        output.begin(SessionFacts {
+            id: select::id(&opening.path),
+            path: opening.path.display().to_string(),
+            resumed: opening.is_resumed(),
+            provider: plan.provider.name.clone(),
+            model: plan.provider.model.clone(),
+        });
+        let mut conversation = Conversation::default();
+        conversation.messages.extend(plan.preface);
+        conversation.messages.extend(taken.messages);
+        Ok(Self {
+            host,
+            provider: plan.provider,
+            conversation,
+            opening,
+            session: None,
+            tools: catalog::exposed(&granted.tools),
+            redactor: Redactor::new(plan.secrets),
+            budget: plan.budget,
+            outlet,
+            output,
+        })
+    }
+
+    /// Opens the session without a turn: its event comes now.
+    ///
+    /// # Errors
+    /// [`Failure`] when the walls or the file cannot be had.
+    pub async fn open(&mut self) -> Result<(), Failure> {
+        let ready = self.host.ready().await?;
+        let granted = self.host.granted();
+        let log = self.opening.open(granted, &ready)?;
+        log.durable().await?;
+        let ready = &self.session.insert(Session { log, ready }).ready;
+        self.output.record(Event::Session { granted, ready });
+        for notice in granted.notices.iter().chain(&ready.notices) {
+            self.output.record(Event::Notice(notice));
+        }
+        Ok(())
+    }
+
+    /// Says that nothing comes of something, and hands it back.
+    pub fn told(&mut self, failure: Failure) -> Failure {
+        self.output.record(Event::Error(&failure));
+        failure
+    }
+
+    /// Waits until nobody reads stdout any more.
+    pub async fn reader_gone(&self) {
+        self.outlet.broken().await;
+    }
+
+    /// Plays one turn to its end and tells the end.
+    ///
+    /// # Errors
+    /// [`Failure`] for every end but an answer; it has been told as an event, and the session is
+    /// whole.
+    pub async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<(), Failure> {
+        let granted = self.host.granted();
+        let open_log = |ready: &Ready| self.opening.open(granted, ready);
+        let mut turn = Turn {
+            host: self.host,
+            provider: &mut self.provider,
+            conversation: &mut self.conversation,
+            session: &mut self.session,
+            open_log: &open_log,
+            tools: &self.tools,
+            redactor: &self.redactor,
+            sink: &mut *self.output,
+            rounds_max: lower(granted.max_tool_rounds, self.budget.rounds_max),
+            state: State::default(),
+        };
+        let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
+        let ended = match ended {
+            Ended::Turn(Ok(end)) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
+            Ended::Turn(Err(error)) => {
+                // What was reached stays usable, whatever broke; the first error is the one to tell.
+                let _ = turn.interrupted(Reason::Error).await;
+                Err(failed(error))
+            }
+            Ended::Cut(reason) => return cut(&mut turn, reason).await,
+        };
+        if let Err(failure) = &ended
+            && !matches!(failure.kind, Kind::Budget | Kind::Denied)
+        {
+            turn.sink.record(Event::Error(failure));
+        }
+        ended
+    }
+}
+
+/// Runs the turn; what cuts it drops it, which cancels whatever it waits for.
+async fn play<H: ToolHost, S: Sink>(
+    turn: &mut Turn<'_, H, S>,
+    prompt: String,
+    time: Option<Duration>,
+    outlet: &Outlet,
+    signals: &mut Signals,
+) -> Ended {
+    let out_of_time = async {
+        match time {
+            Some(time) => tokio::time::sleep(time).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = turn.run(Message::text(Role::User, prompt)) => Ended::Turn(ended),
+        kind = signals.next() => Ended::Cut(match kind {
+            Kind::Cancelled => Reason::Cancelled,
+            _ => Reason::Terminated,
+        }),
+        () = out_of_time => Ended::Cut(Reason::Timeout),
+        () = outlet.broken() => Ended::Cut(Reason::OutputClosed),
+    }
+}
+
+fn ended_by_itself<H: ToolHost, S: Sink>(
+    turn: &mut Turn<'_, H, S>,
+    end: &End,
+    fail_on_denial: bool,
+) -> Result<(), Failure> {
+    let refused = turn.state.totals.refused;
+    let result = match end {
+        End::Answered if fail_on_denial && refused > 0 => Err(Failure::new(
+            Kind::Denied,
+            match refused {
+                1 => "a tool call was refused".to_owned(),
+                _ => format!("{refused} tool calls were refused"),
+            },
+        )),
+        End::Answered => Ok(()),
+        End::Stopped(why) => Err(Failure::new(Kind::Budget, why)),
+    };
+    turn.sink.record(Event::TurnEnd(TurnEnd {
+        end,
+        totals: &turn.state.totals,
+        exit_code: result.as_ref().map_or_else(|failure| failure.kind.code(), |()| 0),
+    }));
+    result
+}
+
+async fn cut<H: ToolHost, S: Sink>(turn: &mut Turn<'_, H, S>, reason: Reason) -> Result<(), Failure> {
+    let failure = match reason {
+        Reason::Cancelled => Failure::new(Kind::Cancelled, "cancelled"),
+        Reason::Terminated => Failure::new(Kind::Terminated, "terminated"),
+        Reason::Timeout => Failure::new(Kind::Budget, "the time of --timeout is used up"),
+        Reason::OutputClosed => Failure::new(Kind::OutputClosed, "nobody reads stdout any more"),
+        Reason::Error => Failure::new(Kind::Error, "the turn failed"),
+    };
+    match turn.interrupted(reason).await {
+        Ok(at) => turn.sink.record(Event::Interrupted(Interrupted {
+            reason,
+            phase: at.phase,
+            partial: &at.partial,
+            totals: &turn.state.totals,
+            exit_code: failure.kind.code(),
+        })),
+        Err(error) => {
+            let failure = Failure::from(error);
+            turn.sink.record(Event::Error(&failure));
+            return Err(failure);
+        }
+    }
+    Err(failure)
+}
+
+/// Of two bounds of which 0 is none, the one that counts.
+fn lower(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (0, one) | (one, 0) => one,
+        (a, b) => a.min(b),
+    }
+}
+
+fn failed(error: TurnError) -> Failure {
+    match error {
+        TurnError::Host(fault) => fault.into(),
+        TurnError::Provider(error) => error.into(),
+        TurnError::Log(error) => error.into(),
+    }
+}
+
+impl From<ProviderError> for Failure {
+    fn from(error: ProviderError) -> Self {
+        let kind = match error {
+            ProviderError::Config(_) | ProviderError::Login(_) => Kind::Usage,
+            ProviderError::Overflow(_) => Kind::Budget,
+            _ => Kind::Error,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        Self::new(Kind::Error, error.to_string())
+    }
+}
+
+impl From<SelectError> for Failure {
+    fn from(error: SelectError) -> Self {
+        let kind = match error {
+            SelectError::Log(_) => Kind::Error,
+            SelectError::Name(_) | SelectError::None(_) | SelectError::Ambiguous { .. } => Kind::Usage,
+        };
+        let hint = match error {
+            SelectError::None(_) | SelectError::Ambiguous { .. } => "ferrum sessions list names them",
+            SelectError::Log(_) | SelectError::Name(_) => "",
+        };
+        Self::new(kind, error.to_string()).with_hint(hint)
+    }
+}
+
+#[cfg(test)]
+#[path = "dialogue_tests.rs"]
+mod tests;

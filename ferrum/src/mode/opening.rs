@@ -1,0 +1,110 @@
+//! Opening a session: what its file holds already, and the record that states the policy and the
+//! walls in force from now on.
+
+use crate::agent::message::{Message, close_pairs};
+use crate::provider::Provider;
+use crate::session::log::{self, Log, LogError};
+use crate::session::record;
+use ferrum_proto::seal::{Granted, Ready};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// What a session that broke off left open when it is taken up again.
+const LOST_RESULT: &str = "no result: the session was interrupted; whether the call had an effect is unknown";
+
+/// A session's file before it is opened for writing.
+pub struct Opening {
+    pub path: PathBuf,
+    has_header: bool,
+    header: Map<String, Value>,
+}
+
+/// What was in the file.
+#[derive(Default)]
+pub struct TakenUp {
+    pub messages: Vec<Message>,
+    /// Lines that could not be read.
+    pub diagnostics: Vec<String>,
+}
+
+impl Opening {
+    /// Reads what the file holds; one that does not exist holds nothing.
+    ///
+    /// # Errors
+    /// [`LogError`] when it cannot be read at all.
+    pub fn new(path: PathBuf, header: Map<String, Value>) -> Result<(Self, TakenUp), LogError> {
+        let mut opening = Self {
+            path,
+            has_header: false,
+            header,
+        };
+        if opening.path.symlink_metadata().is_err() {
+            return Ok((opening, TakenUp::default()));
+        }
+        let loaded = log::load(&opening.path)?;
+        let mut records = loaded.records.iter();
+        opening.has_header = records.any(|(_, record)| matches!(record.body, record::Body::Header(_)));
+        let messages = record::conversation(loaded.records.into_iter().map(|(_, record)| record));
+        let taken = TakenUp {
+            messages: close_pairs(messages, LOST_RESULT),
+            diagnostics: loaded.diagnostics,
+        };
+        Ok((opening, taken))
+    }
+
+    /// True when the file was a session before.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.has_header
+    }
+
+    /// Opens the file and states policy and walls in it: in the header of a new one, in a metadata
+    /// record of one that is taken up again.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub fn open(&self, granted: &Granted, ready: &Ready) -> Result<Log, LogError> {
+        let log = Log::open(&self.path)?;
+        let mut fields = self.header.clone();
+        fields.insert("network".into(), json!(ready.network.name()));
+        fields.insert("shell".into(), json!(ready.shell.name()));
+        fields.insert(
+            "isolation".into(),
+            json!({
+                "requested": granted.require.name(),
+                "effective": ready.isolation.name(),
+                "containment": ready.containment.name(),
+            }),
+        );
+        if self.has_header {
+            fields.remove("mode");
+            fields.remove("cwd");
+            log.append(record::metadata(&fields))?;
+        } else {
+            log.append(record::header(fields))?;
+        }
+        Ok(log)
+    }
+}
+
+/// The fields of a print session's header that are known before the walls are.
+#[must_use]
+pub fn header(provider: &Provider, granted: &Granted, title: Option<String>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| {
+        fields.insert(name.to_owned(), value);
+    };
+    set("mode", json!("print"));
+    set("provider", json!(provider.name));
+    set("model", json!(provider.model));
+    set("thinking", json!(provider.thinking.name()));
+    set("color_mode", json!("auto"));
+    set("diff_mode", json!("unified"));
+    set("safety", json!(granted.tier.name()));
+    set("tools", json!(granted.tools));
+    set("cwd", json!(granted.cwd.as_path().to_string_lossy()));
+    if let Some(title) = title {
+        set("title", json!(title));
+    }
+    fields
+}

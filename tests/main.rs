@@ -3,8 +3,10 @@
 mod boundary;
 mod cli;
 mod confinement;
+mod context;
 mod explain;
 mod lasting;
 mod ordinary;
+mod policy_show;
 mod tidy;
 mod turn;

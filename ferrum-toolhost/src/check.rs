@@ -181,7 +181,7 @@ impl Check {
                 self.outbox.send(&FromHost::Explained { id, answer });
             }
             // The table admits no call.
-            ToHost::Hello { .. } | ToHost::Call { .. } | ToHost::Cancel { .. } => {}
+            ToHost::Hello { .. } | ToHost::Call { .. } | ToHost::Cancel { .. } | ToHost::Survey { .. } => {}
         }
     }
 

@@ -14,13 +14,18 @@ use crate::provider::{self, Completion, Finish, Provider, ProviderError, Request
 use crate::session::log::{Log, LogError};
 use crate::session::record;
 use crate::tools::catalog::Tool;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::Ready;
 use futures_util::future::join_all;
 use serde_json::{Map, json};
 use std::pin::pin;
+use std::time::Duration;
 
 /// Read-only calls that run at once.
 const PARALLEL_MAX: usize = 8;
+
+/// How long a turn's end waits for the host to look round, in milliseconds.
+const SURVEY_MS_MAX: u64 = 5_000;
 
 const LAST_REQUEST: &str = "The tool budget of this turn is used up. Do not call tools. Give your findings so far, what is \
      unfinished, and the next steps.";
@@ -88,6 +93,8 @@ pub struct State {
     partial: String,
     /// Id and name of the calls that were announced and have no result yet.
     running: Vec<(String, String)>,
+    /// A call that can change something was sent.
+    acted: bool,
 }
 
 /// Where a turn was when it was cut.
@@ -119,6 +126,44 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             advice = guard.round();
             self.state.totals.rounds = guard.rounds();
         }
+    }
+
+    /// At a turn's end, however it came: what it left that programs or agents obey unasked, as an
+    /// event and in the session. `None` where nothing was done or nothing can be known.
+    ///
+    /// # Errors
+    /// [`LogError`] when it cannot be stored.
+    pub async fn survey(&mut self) -> Result<Option<Survey>, LogError> {
+        if !std::mem::take(&mut self.state.acted) {
+            return Ok(None);
+        }
+        // A cancelled command is ended first, which takes some tens of milliseconds.
+        let asked = tokio::time::timeout(Duration::from_millis(SURVEY_MS_MAX), self.host.survey()).await;
+        let survey = match asked {
+            Ok(Ok(survey)) => survey,
+            Ok(Err(fault)) => return self.unknown(&fault.cause().to_string()),
+            Err(_) => return self.unknown("the tool host is still busy"),
+        };
+        if survey == Survey::default() {
+            return Ok(Some(survey));
+        }
+        let granted = self.host.granted();
+        self.sink.record(Event::Steering {
+            granted,
+            survey: &survey,
+        });
+        if let Some(session) = &self.session {
+            let fields = Map::from_iter([("steering".to_owned(), record::steering(&survey))]);
+            session.log.append(record::metadata(&fields))?;
+            session.log.durable().await?;
+        }
+        Ok(Some(survey))
+    }
+
+    fn unknown(&mut self, why: &str) -> Result<Option<Survey>, LogError> {
+        let text = format!("which files that programs or agents obey this turn touched is not known: {why}");
+        self.sink.record(Event::Notice(&text));
+        Ok(None)
     }
 
     /// Completes the record of a turn that was dropped: calls without a result get one.
@@ -295,6 +340,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
 
     /// One call that runs alone, with progress.
     async fn act(&mut self, call: &Planned) -> CallResult {
+        self.state.acted |= !call.is_read_only();
         let sink = &mut *self.sink;
         execute(self.host, self.session.as_ref(), call, &mut |text| {
             sink.record(Event::Progress(text))

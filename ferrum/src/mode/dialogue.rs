@@ -155,6 +155,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             state: State::default(),
         };
         let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
+        if let Err(error) = turn.survey().await {
+            let failure = Failure::from(error);
+            turn.sink.record(Event::Error(&failure));
+            return Err(failure);
+        }
         let ended = match ended {
             Ended::Turn(Ok(end)) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
             Ended::Turn(Err(error)) => {

@@ -1,12 +1,15 @@
 //! The programs as a whole, seen from outside. Each module is one subject.
 
+mod automation;
 mod boundary;
 mod cli;
 mod confinement;
+mod context;
 mod explain;
 mod lasting;
 mod login;
 mod ordinary;
+mod policy_show;
 mod setup;
 mod tidy;
 mod turn;

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ferrum_proto::charter::{ToolsWish, Wish};
 use ferrum_proto::terms::{Network, Shell, Tier};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A coding agent for Linux whose every act happens in a kernel-confined helper.
@@ -24,7 +25,7 @@ pub struct Cli {
 pub enum Command {
     /// Run one tool call through the real path and print what a model would get.
     Tool(ToolArgs),
-    /// Ask what the policy in force would say.
+    /// See, question and check the policy in force.
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
@@ -167,8 +168,25 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
+    /// Show the policy and the walls of a session here: each value, who set it, and what holds it.
+    Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+}
+
+/// `ferrum policy show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub wish: WishArgs,
+
+    /// The working directory of the session.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `ferrum policy explain`.
@@ -186,6 +204,10 @@ pub struct ExplainArgs {
         allow_hyphen_values = true
     )]
     pub act: Option<String>,
+
+    /// The working directory of the session that is asked about.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 
     /// Answer one JSON question a line with one JSON answer a line, in their order.
     #[arg(long)]
@@ -318,10 +340,31 @@ impl Cli {
         match &self.command {
             None => self.print.wish.wish(self.print.tools_wish()),
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
+<<<<<<< HEAD
             // The tier of a question is its own, not the host's.
             Some(Command::Doctor(_) | Command::Policy(_) | Command::Setup(_) | Command::Login(_)) => {
                 Wish::default()
             }
+=======
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
+                // The tier of a question is its own, not the host's.
+                PolicyCommand::Explain(_) => Wish::default(),
+            },
+            Some(Command::Doctor(_)) => Wish::default(),
+        }
+    }
+
+    /// The working directory, where it is not the process's own.
+    #[must_use]
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.command {
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.dir.as_deref(),
+                PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+            },
+            Some(Command::Tool(_) | Command::Doctor(_)) | None => None,
+>>>>>>> main
         }
     }
 }

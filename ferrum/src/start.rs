@@ -1,6 +1,6 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Configures, Confinement, confine};
 use crate::exit::{Failure, Kind};
@@ -41,6 +41,7 @@ impl Start {
     /// # Errors
     /// Any [`Failure`]; the launcher then ends with its socket.
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
+        cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
         let config = Config::load(Environment::of_process())?;
         let cwd = find_cwd(&config)?;
@@ -56,9 +57,18 @@ impl Start {
             },
         };
         let first = match cli.command {
+<<<<<<< HEAD
             // doctor opens one host for each tier itself.
             Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(_)) => First::Check,
+=======
+            // They open their hosts themselves.
+            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Policy(ref policy)) => match policy.question {
+                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Explain(_) => First::Check,
+            },
+>>>>>>> main
             Some(Command::Tool(_)) | None => First::Session,
         };
         let asked = hosts.ask(config.charter(), first);
@@ -137,6 +147,12 @@ impl Waiting {
     pub(crate) fn probe(self) -> Result<Prober, Cause> {
         Prober::new(self.launcher, self.control, self.place.cwd)
     }
+}
+
+/// Before the launcher starts, which keeps the directory that it was started in.
+fn enter(dir: &Path) -> Result<(), Failure> {
+    std::env::set_current_dir(dir)
+        .map_err(|error| Failure::new(Kind::Usage, format!("--dir {}: {error}", dir.display())))
 }
 
 fn find_cwd(config: &Config) -> Result<PathBuf, Failure> {

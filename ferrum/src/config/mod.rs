@@ -77,7 +77,8 @@ impl Config {
         if let Some(rounds) = tool_rounds(&environment)? {
             settings.max_tool_rounds = rounds;
             origins.retain(|(key, _)| key != "max_tool_rounds");
-            origins.push(("max_tool_rounds".to_owned(), Origin::CommandLine));
+            let name = TOOL_ROUNDS.to_owned();
+            origins.push(("max_tool_rounds".to_owned(), Origin::Environment { name }));
         }
         let text_of = |name: &str| environment.get(name).and_then(|value| value.into_string().ok());
         Ok(Self {
@@ -125,18 +126,19 @@ impl Config {
     }
 }
 
+const TOOL_ROUNDS: &str = "FERRUM_MAX_TOOL_ROUNDS";
+
 fn tool_rounds(environment: &Environment) -> Result<Option<u32>, ConfigError> {
-    const NAME: &str = "FERRUM_MAX_TOOL_ROUNDS";
-    let Some(value) = environment.get(NAME) else {
+    let Some(value) = environment.get(TOOL_ROUNDS) else {
         return Ok(None);
     };
     let number = value.to_str().and_then(|text| text.trim().parse::<u32>().ok());
     match number.filter(|n| u64::from(*n) <= user::TOOL_ROUNDS_MAX) {
         Some(rounds) => Ok(Some(rounds)),
         None => Err(ConfigError::file(
-            NAME,
+            TOOL_ROUNDS,
             format!("must be a whole number from 0 to {}", user::TOOL_ROUNDS_MAX),
-            format!("unset {NAME}, or give it a number (0 means adaptive)"),
+            format!("unset {TOOL_ROUNDS}, or give it a number (0 means adaptive)"),
         )),
     }
 }

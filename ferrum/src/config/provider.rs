@@ -43,6 +43,7 @@ impl Config {
             None => (FAKE.to_owned(), Some(self.no_provider_notice())),
         };
         let entry = self.entry(&name)?;
+<<<<<<< HEAD
         let choice = self.choose(asked, name, entry)?;
         Ok(ProviderChoice { notice, ..choice })
     }
@@ -59,6 +60,10 @@ impl Config {
     ) -> Result<ProviderChoice, ConfigError> {
         let settings = &self.settings;
         let configured = self.configured();
+=======
+        let key = self.key(&name, &entry)?;
+        self.check_address(&name, &entry, key.is_some())?;
+>>>>>>> main
         // A model of another provider's is of no use to this one.
         let settings_model = settings
             .model
@@ -76,8 +81,8 @@ impl Config {
             ConfigError::file(&self.file, format!("provider `{name}` has no model"), hint)
         })?;
         let alias = settings.models.get(&model);
-        let choice = ProviderChoice {
-            key: self.key(&name, &entry)?,
+        Ok(ProviderChoice {
+            key,
             actual_model: alias
                 .and_then(|alias| alias.actual_model.clone())
                 .unwrap_or_else(|| model.clone()),
@@ -89,10 +94,15 @@ impl Config {
             model,
             name,
             entry,
+<<<<<<< HEAD
             notice: None,
         };
         self.check_address(&choice)?;
         Ok(choice)
+=======
+            notice,
+        })
+>>>>>>> main
     }
 
     /// What the file names, by itself or through the entry of its model.
@@ -146,8 +156,7 @@ impl Config {
     }
 
     /// What can be known of the address before anything is sent.
-    fn check_address(&self, choice: &ProviderChoice) -> Result<(), ConfigError> {
-        let (name, entry) = (&choice.name, &choice.entry);
+    fn check_address(&self, name: &str, entry: &ProviderEntry, has_key: bool) -> Result<(), ConfigError> {
         let own = entry.kind.default_base_url();
         let Some(address) = entry.base_url.as_deref().or(own) else {
             return match entry.kind {
@@ -159,8 +168,7 @@ impl Config {
                 )),
             };
         };
-        let secret =
-            choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
+        let secret = has_key || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
         address::check(address, secret, entry.allow_insecure_http)
             .map(|_| ())
             .map_err(|bad| {

@@ -5,6 +5,7 @@ use super::control::{Control, News, Opened};
 use super::fault::{Cause, Fault};
 use super::launch::Launcher;
 use ferrum_proto::charter::Wish;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::request::ToolRequest;
 use ferrum_proto::seal::{Granted, Ready};
 use ferrum_proto::terms::PathBytes;
@@ -135,6 +136,13 @@ impl ToolHost for Hosts {
             Fault::NotStarted(cause) => Fault::NotStarted(cause.with_end_of(&self.launcher)),
             Fault::EffectUnknown(cause) => Fault::EffectUnknown(cause.with_end_of(&self.launcher)),
         })
+    }
+
+    /// A fresh host would know nothing, so none is started for it.
+    async fn survey(&self) -> Result<Survey, Fault> {
+        let client = Arc::clone(&self.current.lock().await.client);
+        let survey = client.survey().await;
+        survey.map_err(|cause| Fault::EffectUnknown(cause.with_end_of(&self.launcher)))
     }
 }
 

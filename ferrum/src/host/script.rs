@@ -129,6 +129,8 @@ pub(super) fn ready() -> Ready {
         walls: Vec::new(),
         promises: Vec::new(),
         view: Vec::new(),
+        protected: Vec::new(),
+        limits: Vec::new(),
         environment: Vec::new(),
         notices: Vec::new(),
         setup_us: 1,

@@ -340,18 +340,12 @@ impl Cli {
         match &self.command {
             None => self.print.wish.wish(self.print.tools_wish()),
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
-<<<<<<< HEAD
-            // The tier of a question is its own, not the host's.
-            Some(Command::Doctor(_) | Command::Policy(_) | Command::Setup(_) | Command::Login(_)) => {
-                Wish::default()
-            }
-=======
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
                 PolicyCommand::Explain(_) => Wish::default(),
             },
-            Some(Command::Doctor(_)) => Wish::default(),
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => Wish::default(),
         }
     }
 
@@ -363,8 +357,9 @@ impl Cli {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
             },
-            Some(Command::Tool(_) | Command::Doctor(_)) | None => None,
->>>>>>> main
+            Some(Command::Tool(_) | Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) | None => {
+                None
+            }
         }
     }
 }

@@ -57,18 +57,12 @@ impl Start {
             },
         };
         let first = match cli.command {
-<<<<<<< HEAD
-            // doctor opens one host for each tier itself.
-            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
-            Some(Command::Policy(_)) => First::Check,
-=======
             // They open their hosts themselves.
-            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
                 PolicyCommand::Show(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
->>>>>>> main
             Some(Command::Tool(_)) | None => First::Session,
         };
         let asked = hosts.ask(config.charter(), first);

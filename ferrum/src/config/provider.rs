@@ -43,7 +43,6 @@ impl Config {
             None => (FAKE.to_owned(), Some(self.no_provider_notice())),
         };
         let entry = self.entry(&name)?;
-<<<<<<< HEAD
         let choice = self.choose(asked, name, entry)?;
         Ok(ProviderChoice { notice, ..choice })
     }
@@ -60,10 +59,8 @@ impl Config {
     ) -> Result<ProviderChoice, ConfigError> {
         let settings = &self.settings;
         let configured = self.configured();
-=======
         let key = self.key(&name, &entry)?;
         self.check_address(&name, &entry, key.is_some())?;
->>>>>>> main
         // A model of another provider's is of no use to this one.
         let settings_model = settings
             .model
@@ -94,15 +91,8 @@ impl Config {
             model,
             name,
             entry,
-<<<<<<< HEAD
             notice: None,
-        };
-        self.check_address(&choice)?;
-        Ok(choice)
-=======
-            notice,
         })
->>>>>>> main
     }
 
     /// What the file names, by itself or through the entry of its model.

@@ -33,11 +33,7 @@ pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode,
             // A reader who never reads is not waited for by one who is told to go.
             _ = signals.next() => Ok(()),
         };
-        ended?;
-        match written {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(why) => Err(unwritten(&why)),
-        }
+        ended.and(written).map(|()| ExitCode::SUCCESS)
     })
 }
 
@@ -55,16 +51,6 @@ fn form(asked: &PrintArgs, outlet: &Outlet) -> Output {
 fn told(failure: Failure, output: &mut Output) -> Failure {
     output.record(Event::Error(&failure));
     failure
-}
-
-fn unwritten(why: &str) -> Failure {
-    let gone = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
-    let kind = if why == gone {
-        Kind::OutputClosed
-    } else {
-        Kind::Error
-    };
-    Failure::new(kind, format!("stdout cannot be written: {why}"))
 }
 
 async fn answer(

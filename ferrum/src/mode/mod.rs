@@ -3,10 +3,12 @@
 pub mod answer;
 pub mod dialogue;
 pub mod doctor;
+pub mod inspect;
 pub mod jsonl;
 pub mod login;
 pub mod opening;
 pub mod policy;
+pub mod preface;
 pub mod prompt;
 pub mod provider;
 pub mod setup;

@@ -15,7 +15,9 @@ mod keys;
 mod lists;
 mod observe;
 mod product;
+mod server;
 mod setup;
+mod stream;
 mod verdict;
 
 use case::Case;

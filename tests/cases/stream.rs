@@ -167,20 +167,15 @@ fn play(case: &Case, ground: &Ground, prepared: &Prepared, terminal: bool) -> Re
 
 /// A configuration with the one provider, and its login where it has one.
 fn configure(wire: &str, port: u16, more: &str, ground: &Ground) -> Result<(), String> {
-    let (kind, path, key) = match wire {
-        "chat" => ("openai-compatible", "/v1", true),
-        "anthropic" => ("anthropic", "", true),
-        "codex" => ("openai-codex", "/backend-api", false),
+    let (kind, path) = match wire {
+        "chat" => ("openai-compatible", "/v1"),
+        "anthropic" => ("anthropic", ""),
+        "codex" => ("openai-codex", "/backend-api"),
         other => return Err(format!("the runner cannot express provider {other}")),
-    };
-    let key = if key {
-        "api_key_env = \"OPENAI_API_KEY\"\n"
-    } else {
-        ""
     };
     let text = format!(
         "provider = \"mock\"\nmodel = \"m\"\n[providers.mock]\ntype = \"{kind}\"\n\
-         base_url = \"http://127.0.0.1:{port}{path}\"\n{key}{more}"
+         base_url = \"http://127.0.0.1:{port}{path}\"\napi_key_env = \"OPENAI_API_KEY\"\n{more}"
     );
     let file = |name: &str, text: &str| {
         std::fs::write(ground.config().join(name), text).map_err(|e| format!("{name}: {e}"))

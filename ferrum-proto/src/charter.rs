@@ -99,9 +99,21 @@ pub struct Places {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Origin {
     Default,
-    User { file: PathBytes, line: u32 },
+    User {
+        file: PathBytes,
+        line: u32,
+    },
+    /// A variable of the operator's environment.
+    Environment {
+        name: String,
+    },
     CommandLine,
-    Project { file: PathBytes, line: u32 },
+    /// It follows from the tier.
+    Tier,
+    Project {
+        file: PathBytes,
+        line: u32,
+    },
 }
 
 /// What the operator asks of one host, between the ceiling and the project's floor. Only this
@@ -112,6 +124,8 @@ pub struct Wish {
     pub network: Option<Network>,
     pub shell: Option<Shell>,
     pub tools: ToolsWish,
+    /// Look through the checkout first, for `Granted::preflight`.
+    pub inspect: bool,
 }
 
 /// Which tools the operator asks for.

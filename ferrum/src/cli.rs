@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ferrum_proto::charter::{ToolsWish, Wish};
 use ferrum_proto::terms::{Network, Shell, Tier};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A coding agent for Linux whose every act happens in a kernel-confined helper.
@@ -24,10 +25,12 @@ pub struct Cli {
 pub enum Command {
     /// Run one tool call through the real path and print what a model would get.
     Tool(ToolArgs),
-    /// Ask what the policy in force would say.
+    /// See, question and check the policy in force.
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
+    /// List what in a checkout tries to run or to steer something; nothing of it is run.
+    Inspect(InspectArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -71,6 +74,12 @@ pub struct PrintArgs {
     /// Title of the session.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+
+    /// The checkout is a stranger's: tier high, full isolation or exit code 4, no MCP, a fresh private
+    /// home; its context files and skills are information, not instructions; what in it tries to run
+    /// or to steer something is listed first.
+    #[arg(long, conflicts_with = "safety")]
+    pub untrusted: bool,
 
     /// Exit with 5 when a tool call was refused.
     #[arg(long)]
@@ -136,6 +145,18 @@ pub struct WishArgs {
     pub shell: Option<Shell>,
 }
 
+/// `ferrum inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Look here instead of in the working directory.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `ferrum tool`.
 #[derive(Debug, Args)]
 pub struct ToolArgs {
@@ -163,8 +184,25 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
+    /// Show the policy and the walls of a session here: each value, who set it, and what holds it.
+    Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+}
+
+/// `ferrum policy show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub wish: WishArgs,
+
+    /// The working directory of the session.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `ferrum policy explain`.
@@ -182,6 +220,10 @@ pub struct ExplainArgs {
         allow_hyphen_values = true
     )]
     pub act: Option<String>,
+
+    /// The working directory of the session that is asked about.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 
     /// Answer one JSON question a line with one JSON answer a line, in their order.
     #[arg(long)]
@@ -217,6 +259,7 @@ impl WishArgs {
             network: self.network,
             shell: self.shell,
             tools,
+            inspect: false,
         }
     }
 }
@@ -251,10 +294,36 @@ impl Cli {
     #[must_use]
     pub fn wish(&self) -> Wish {
         match &self.command {
+            None if self.print.untrusted => Wish {
+                tier: Some(Tier::High),
+                inspect: true,
+                ..self.print.wish.wish(self.print.tools_wish())
+            },
             None => self.print.wish.wish(self.print.tools_wish()),
+            Some(Command::Inspect(_)) => Wish {
+                inspect: true,
+                ..Wish::default()
+            },
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
-            // The tier of a question is its own, not the host's.
-            Some(Command::Doctor(_) | Command::Policy(_)) => Wish::default(),
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
+                // The tier of a question is its own, not the host's.
+                PolicyCommand::Explain(_) => Wish::default(),
+            },
+            Some(Command::Doctor(_)) => Wish::default(),
+        }
+    }
+
+    /// The working directory, where it is not the process's own.
+    #[must_use]
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.command {
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.dir.as_deref(),
+                PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+            },
+            Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
+            Some(Command::Tool(_) | Command::Doctor(_)) | None => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Confinement, confine};
 use crate::exit::{Failure, Kind};
@@ -41,8 +41,12 @@ impl Start {
     /// # Errors
     /// Any [`Failure`]; the launcher then ends with its socket.
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
+        cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
-        let config = Config::load(Environment::of_process())?;
+        let mut config = Config::load(Environment::of_process())?;
+        if cli.command.is_none() && cli.print.untrusted {
+            config.distrust();
+        }
         let cwd = find_cwd(&config)?;
         let wish = cli.wish();
         check_ceiling(&config, &wish)?;
@@ -56,9 +60,13 @@ impl Start {
             },
         };
         let first = match cli.command {
-            // doctor opens one host for each tier itself.
+            // They open their hosts themselves.
             Some(Command::Doctor(_)) => First::None,
-            Some(Command::Policy(_)) => First::Check,
+            Some(Command::Policy(ref policy)) => match policy.question {
+                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Explain(_) => First::Check,
+            },
+            Some(Command::Inspect(_)) => First::Check,
             Some(Command::Tool(_)) | None => First::Session,
         };
         let asked = hosts.ask(config.charter(), first);
@@ -131,6 +139,12 @@ impl Waiting {
     pub(crate) fn probe(self) -> Result<Prober, Cause> {
         Prober::new(self.launcher, self.control, self.place.cwd)
     }
+}
+
+/// Before the launcher starts, which keeps the directory that it was started in.
+fn enter(dir: &Path) -> Result<(), Failure> {
+    std::env::set_current_dir(dir)
+        .map_err(|error| Failure::new(Kind::Usage, format!("--dir {}: {error}", dir.display())))
 }
 
 fn find_cwd(config: &Config) -> Result<PathBuf, Failure> {

@@ -21,8 +21,8 @@ fn exposed(grant: &Grant, tools: &[Tool], name: &str) -> Result<(), Refusal> {
     if tools.iter().any(|tool| grant.tools.contains(tool)) {
         return Ok(());
     }
-    let reason = grant.tools_removed.iter().find(|(removed, _)| removed == name);
-    let reason = reason.map_or("it was not asked for", |(_, reason)| reason.as_str());
+    let removed = grant.tools_removed.iter().find(|removed| removed.tool == name);
+    let reason = removed.map_or("it was not asked for", |removed| removed.reason.as_str());
     Err(Refusal::plain(
         "tool",
         format!("{name} is not available under the current policy: {reason}"),

@@ -17,6 +17,7 @@ mod observe;
 mod product;
 mod server;
 mod setup;
+mod start;
 mod stream;
 mod verdict;
 

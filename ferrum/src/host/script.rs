@@ -117,6 +117,7 @@ pub(super) fn granted() -> Granted {
         project_files: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
+        preflight: None,
     }
 }
 
@@ -129,6 +130,8 @@ pub(super) fn ready() -> Ready {
         walls: Vec::new(),
         promises: Vec::new(),
         view: Vec::new(),
+        protected: Vec::new(),
+        limits: Vec::new(),
         environment: Vec::new(),
         notices: Vec::new(),
         setup_us: 1,

@@ -40,6 +40,28 @@ pub(super) fn read<'a>(words: &'a [Word], valued: &Valued) -> Vec<Arg<'a>> {
     out
 }
 
+/// Options in the manner of `tar xzf FILE`: the first word without a dash is a bundle whose valued
+/// letters take the next words in turn. As one option a word.
+pub(super) fn dashed(words: &[Word], valued: &str) -> Vec<Word> {
+    let Some(bundle) = words.first().and_then(Word::literal) else {
+        return words.to_vec();
+    };
+    if bundle.starts_with('-') || bundle.is_empty() {
+        return words.to_vec();
+    }
+    let span = &words[0].span;
+    let mut rest = words[1..].iter();
+    let mut out = Vec::new();
+    for letter in bundle.chars() {
+        out.push(Word::from_literal(&format!("-{letter}"), span.clone()));
+        if valued.contains(letter) {
+            out.extend(rest.next().cloned());
+        }
+    }
+    out.extend(rest.cloned());
+    out
+}
+
 fn read_long<'a>(
     long: &str,
     whole: bool,
@@ -51,8 +73,17 @@ fn read_long<'a>(
         let value = word.without_prefix(2 + name.len() + 1);
         return Arg::Long(name.to_owned(), Some(value), word);
     }
-    let takes = whole && valued.long.contains(&long);
-    let value = if takes { rest.next().cloned() } else { None };
+    let value = if !whole {
+        None
+    } else if valued.long.contains(&long) {
+        rest.next().cloned()
+    } else if valued.long.iter().any(|name| means(long, name)) {
+        // Abbreviated. It may as well be the whole name of another option that takes no value, so
+        // the next word is looked at both ways.
+        rest.as_slice().first().cloned()
+    } else {
+        None
+    };
     Arg::Long(long.to_owned(), value, word)
 }
 
@@ -82,7 +113,7 @@ fn read_cluster<'a>(
 
 /// True when `given` is `name`, or an abbreviation of it that GNU's getopt would take.
 pub(super) fn means(given: &str, name: &str) -> bool {
-    given == name || (given.len() >= 2 && name.starts_with(given))
+    !given.is_empty() && name.starts_with(given)
 }
 
 /// The operands.

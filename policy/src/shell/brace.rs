@@ -24,6 +24,7 @@ fn dynamic(word: Word) -> Word {
     let piece = Piece::Param(Param {
         name: String::new(),
         indirect: false,
+        assigns: false,
         numbers: Arithmetic::default(),
         keyed: false,
         inner: word.pieces,

@@ -35,15 +35,19 @@ pub(super) fn check(name: &str, words: &[Word], integers: &Integers) -> Check {
         {
             Err(rebinds(first, "expand_aliases"))
         }
-        "mapfile" | "readarray" | "complete" | "compgen" | "bind" => callback(name, first, rest),
+        "mapfile" | "readarray" => {
+            callback(name, first, rest)?;
+            names_after(rest, "uCcOsnd")
+        }
+        "complete" | "compgen" | "bind" => callback(name, first, rest),
         "disown" | "at" | "batch" | "crontab" | "daemon" => Err(Deny::new(
             "detach",
             &first.span,
             format!("{name} lets something run apart from this call"),
         )
         .hint("start it with & and use it in the same call: everything ends with the call")),
-        "read" => names_after(rest, "adinNptu", integers),
-        "unset" => names_after(rest, "", integers),
+        "read" => names_after(rest, "adinNptu"),
+        "unset" => names_after(rest, ""),
         "getopts" => rest.get(1).map_or(Ok(()), assigns),
         "printf" => match option_value(rest, 'v') {
             Some(name) => assigns(&name),
@@ -114,17 +118,12 @@ fn assigns(word: &Word) -> Check {
     names_variable(word)?;
     let name = word.literal().unwrap_or_default();
     if has_authority(&name) {
-        return Err(Deny::new(
-            "env-authority",
-            &word.span,
-            format!("{name} decides what later commands run"),
-        )
-        .hint("use another variable name"));
+        return Err(env_authority(&name, word));
     }
     Ok(())
 }
 
-fn names_after(rest: &[Word], valued: &'static str, _: &Integers) -> Check {
+fn names_after(rest: &[Word], valued: &'static str) -> Check {
     let valued = Valued {
         short: valued,
         long: &[],
@@ -165,6 +164,9 @@ fn declares(name: &str, rest: &[Word], integers: &Integers) -> Check {
             ),
             None => (text.as_str(), None),
         };
+        if value.is_none() && !whole && word.has_subscript() {
+            return Err(evaluated(word));
+        }
         if value.is_none() && !whole {
             return Err(Deny::new(
                 "env-authority",
@@ -183,22 +185,26 @@ fn declares(name: &str, rest: &[Word], integers: &Integers) -> Check {
             .hint("run the program by its path, or set the variable in a script file"));
         }
         if variable.contains('[') || evaluates && value.is_some_and(|_| !integers.holds(plain)) {
-            return Err(Deny::new(
-                "arith-injection",
-                &word.span,
-                "the value or subscript would be evaluated",
-            )
-            .hint("declare it without -i, -n and subscripts"));
+            return Err(evaluated(word));
         }
     }
     Ok(())
 }
 
-/// `let` evaluates its operands.
+fn evaluated(word: &Word) -> Deny {
+    let message = "the value or subscript would be evaluated";
+    Deny::new("arith-injection", &word.span, message).hint("declare it without -i, -n and subscripts")
+}
+
+/// `let` evaluates its operands. `name=…` sets a variable first.
 fn lets(rest: &[Word], integers: &Integers) -> Check {
     for word in rest {
         let text = word.literal().unwrap_or_else(|| "?".to_owned());
-        let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (set, value) = let_parts(&text);
+        if set.is_some_and(has_authority) {
+            return Err(env_authority(set.unwrap_or_default(), word));
+        }
+        let names = value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let unknown = names.filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'));
         let mut unknown = unknown.filter(|name| !integers.holds(name));
         if word.literal().is_none() || text.contains('[') || unknown.next().is_some() {
@@ -211,4 +217,21 @@ fn lets(rest: &[Word], integers: &Integers) -> Check {
         }
     }
     Ok(())
+}
+
+/// The variable that an operand of `let` sets from scratch, and what is evaluated.
+pub(super) fn let_parts(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, value)) if is_identifier(name) && !value.starts_with('=') => (Some(name), value),
+        _ => (None, text),
+    }
+}
+
+fn env_authority(name: &str, word: &Word) -> Deny {
+    Deny::new(
+        "env-authority",
+        &word.span,
+        format!("{name} decides what later commands run"),
+    )
+    .hint("use another variable name")
 }

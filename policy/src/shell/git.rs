@@ -54,8 +54,8 @@ pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
             .unwrap_or_default()
     };
     match git.subcommand.as_str() {
-        "clone" => out.extend(operands.get(1).map(|word| (*word).clone())),
-        "init" => out.extend(operands.first().map(|word| (*word).clone())),
+        "clone" => out.push(operands.get(1).map_or_else(|| here(git), |word| (*word).clone())),
+        "init" => out.push(operands.first().map_or_else(|| here(git), |word| (*word).clone())),
         "worktree" if matches!(text(0).as_str(), "add") => {
             out.extend(operands.get(1).map(|word| (*word).clone()));
         }
@@ -68,6 +68,8 @@ pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
     let option = match git.subcommand.as_str() {
         "format-patch" => Some(("-o", "--output-directory")),
         "archive" => Some(("-o", "--output")),
+        "clone" | "init" => Some(("--separate-git-dir", "--separate-git-dir")),
+        "config" => Some(("-f", "--file")),
         "diff" | "log" | "show" | "shortlog" | "format" => Some(("--output", "--output")),
         _ => None,
     };
@@ -77,12 +79,21 @@ pub(super) fn written<'a>(git: &Git<'a>) -> Vec<Word> {
     out
 }
 
+/// The working directory, into which a command without a destination writes.
+fn here(git: &Git<'_>) -> Word {
+    let span = git.rest.first().map_or(0..0, |word| word.span.clone());
+    let directory = git.directories.last().cloned();
+    directory.unwrap_or_else(|| Word::from_literal(".", span))
+}
+
 fn option_values(rest: &[Word], short: &str, long: &str) -> Vec<Word> {
     let mut out = Vec::new();
     for (index, word) in rest.iter().enumerate() {
         let (text, _) = word.prefix();
         if text == short || text == long {
             out.extend(rest.get(index + 1).cloned());
+        } else if !short.starts_with("--") && !text.starts_with("--") && text.starts_with(short) {
+            out.push(word.without_prefix(short.len()));
         } else if text
             .strip_prefix(long)
             .is_some_and(|value| value.starts_with('='))
@@ -147,6 +158,9 @@ pub(super) fn read(words: &[Word]) -> Result<Git<'_>, Deny> {
             }
             "--namespace" | "--super-prefix" => at += 1,
             "--exec-path" if whole => {}
+            _ if text.starts_with("-c") && !text.starts_with("--") => {
+                return Err(refuse(word, "the option is not known"));
+            }
             _ if text.starts_with("--git-dir=") || text.starts_with("--work-tree=") => {
                 let name = text.find('=').map_or(0, |equals| equals + 1);
                 git.repositories.push(word.without_prefix(name));
@@ -202,13 +216,35 @@ fn check_key_value(value: &Word) -> Check {
 pub(super) fn check(git: &Git<'_>) -> Check {
     for word in git.rest {
         let (text, _) = word.prefix();
-        if text.contains("ext::") || text.contains("fd::") {
+        let address = text.rsplit(['=', ' ']).next().unwrap_or(&text);
+        let connects = matches!(
+            git.subcommand.as_str(),
+            "clone"
+                | "fetch"
+                | "pull"
+                | "push"
+                | "ls-remote"
+                | "fetch-pack"
+                | "remote"
+                | "submodule"
+                | "archive"
+                | "config"
+        );
+        let runs = ["ext::", "fd::"]
+            .iter()
+            .any(|transport| text.starts_with(transport) || address.starts_with(transport));
+        if connects && runs {
             return Err(refuse(word, "the ext:: transport runs a program"));
         }
         exec_option(git.subcommand.as_str(), word, &text)?;
     }
-    let first = git.rest.first().and_then(Word::literal).unwrap_or_default();
-    let here = git.rest.first();
+    if git.subcommand == "clone" {
+        for value in option_values(git.rest, "-c", "--config") {
+            check_key_value(&value)?;
+        }
+    }
+    let here = plain_operands(git.rest).into_iter().next();
+    let first = here.and_then(Word::literal).unwrap_or_default();
     match (git.subcommand.as_str(), first.as_str()) {
         ("filter-branch", _) => Err(refuse_at(here, git, "filter-branch runs code on each commit")),
         ("bisect", "run") | ("submodule", "foreach") => Err(refuse_at(
@@ -233,8 +269,9 @@ fn exec_option(subcommand: &str, word: &Word, text: &str) -> Check {
     let name = text.split('=').next().unwrap_or(text);
     let is = |long: &str| name.len() >= 6 && name.starts_with("--") && long.starts_with(name);
     let runs = match subcommand {
-        "fetch" | "pull" | "ls-remote" | "fetch-pack" => is("--upload-pack"),
-        "clone" => is("--upload-pack") || name == "-u" || is("--template") || name == "-c" || is("--config"),
+        "fetch" | "pull" => is("--upload-pack"),
+        "ls-remote" | "fetch-pack" => is("--upload-pack") || is("--exec"),
+        "clone" => is("--upload-pack") || name == "-u" || is("--template"),
         "push" | "send-pack" => is("--receive-pack") || is("--exec"),
         "rebase" => text.starts_with("-x") || is("--exec") || cluster_has(text, 'x'),
         "difftool" | "mergetool" => text.starts_with("-x") || is("--extcmd"),
@@ -244,9 +281,6 @@ fn exec_option(subcommand: &str, word: &Word, text: &str) -> Check {
         "help" => matches!(name, "-w" | "--web" | "-m" | "--man"),
         _ => false,
     };
-    if subcommand == "clone" && (name == "-c" || is("--config")) && !is("--upload-pack") {
-        return Ok(());
-    }
     if runs {
         Err(refuse(
             word,

@@ -41,6 +41,9 @@ const BROAD: &[&str] = &[
     "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
 
+/// Words in which a command is looked for behind an unknown option.
+const STRANGE_WORDS_MAX: usize = 8;
+
 /// The hard rules, and the count of commands seen.
 pub(super) struct Hard<'a> {
     pub(super) ground: &'a Ground,
@@ -133,6 +136,13 @@ impl Hard<'_> {
                 return Err(denied_privilege(name, &first.span));
             }
             self.words(unwrapped.inner, node, place, depth + 1)?;
+            // An option that the table does not know may take a value: the command may begin later.
+            if unwrapped.strange.is_some() {
+                for at in 1..unwrapped.inner.len().min(STRANGE_WORDS_MAX) {
+                    self.commands += 1;
+                    self.words(&unwrapped.inner[at..], node, place, depth + 1)?;
+                }
+            }
         }
         Ok(())
     }

@@ -57,8 +57,10 @@ impl Rules for High<'_> {
             Kind::Function { .. } => refuse("rebinds", "a function"),
             Kind::Command(command) => {
                 // Before its words are looked at: a program's name is more than an argument.
-                if let Some(first) = command.words.first() {
-                    program(first)?;
+                let mut words = command.words.as_slice();
+                while let Some(first) = words.first() {
+                    let name = program(first)?;
+                    words = wrapper::unwrap(base_name(&name), words).map_or(&[], |unwrapped| unwrapped.inner);
                 }
                 self.interpreter(command, node, place)
             }
@@ -116,25 +118,28 @@ impl Rules for High<'_> {
     fn command(&mut self, command: &Command, _: &Node, _: &Place) -> Check {
         for assignment in &command.assignments {
             let literal = assignment.values.iter().all(|value| value.literal().is_some());
-            if !is_display(&assignment.name)
-                || !literal
-                || assignment.subscript.is_some()
-                || command.words.is_empty()
-            {
+            if !is_display(&assignment.name) || !literal || assignment.subscript.is_some() {
                 return Err(Deny::new(
                     "env-authority",
                     &assignment.span,
                     format!("{} is set", assignment.name),
                 )
-                .hint("only LC_*, LANG, TZ and NO_COLOR may be set, before a command"));
+                .hint("only LC_*, LANG, TZ and NO_COLOR may be set"));
             }
         }
         self.words(&command.words, 0)
     }
 }
 
+fn is_pattern(piece: &Piece) -> bool {
+    matches!(piece, Piece::Glob(_))
+}
+
 /// The name of the program, when the text shows it.
 fn program(first: &Word) -> Result<String, Deny> {
+    if let [Piece::Home | Piece::Pwd, Piece::Literal { text, .. }] = first.pieces.as_slice() {
+        return Ok(format!("~{text}"));
+    }
     let Some(text) = first.literal() else {
         return Err(Deny::new(
             "dynamic-command",
@@ -189,6 +194,7 @@ impl High<'_> {
                 matches!(name, "time" | "timeout" | "nice") && unwrapped.strange.is_none() && depth < 4;
             let code = match unwrapped.manner {
                 Manner::Plain => "wrapper",
+                Manner::Runner => "not-inspection",
                 Manner::Detach => "detach",
                 Manner::Exec => "eval",
                 Manner::Indirect | Manner::Xargs => "indirect",
@@ -217,7 +223,8 @@ impl High<'_> {
                 .pieces
                 .iter()
                 .find(|piece| !matches!(piece, Piece::Literal { text, .. } if text.is_empty()));
-            if !options_over && matches!(first, Some(Piece::Glob(_))) {
+            let is_option = word.prefix().0.starts_with('-') && word.pieces.iter().any(is_pattern);
+            if !options_over && (is_option || first.is_some_and(is_pattern)) {
                 return Err(Deny::new(
                     "expansion",
                     &word.span,

@@ -14,8 +14,8 @@ const ANY_OPTION: &[&str] = &[
     "fold", "fmt", "expand", "unexpand", "tr", "basename", "dirname", "readlink", "realpath", "stat", "du",
     "df", "nproc", "uname", "id", "whoami", "groups", "arch", "tty", "true", "false", "seq", "expr",
     "numfmt", "cksum", "sum", "b2sum", "md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum",
-    "sha512sum", "od", "hexdump", "strings", "readelf", "nm", "size", "column", "look", "test", "[", "type",
-    "which", "whereis", "echo", "grep", "egrep", "fgrep", "diff", ":", "tsort", "pathchk", "zcat", "zgrep",
+    "sha512sum", "od", "hexdump", "strings", "readelf", "size", "column", "look", "test", "[", "type",
+    "which", "whereis", "echo", "grep", "egrep", "fgrep", "diff",
 ];
 
 /// Commands with a few options that write or run: what is refused.
@@ -54,11 +54,10 @@ const ROWS: &[Row] = &[
     row("rg", "eABCgtTmMjEf", "z", &["pre", "pre-glob", "hostname-bin", "search-zip"], "", ANY),
     row("tree", "LPIoTH", "oR", &["output"], "oR", ANY),
     row("file", "mfFPe", "CzZ", &["compile", "uncompress", "uncompress-noreport"], "C", ANY),
-    row("xxd", "cglos", "re", &["revert"], "re", 1),
+    row("nm", "", "", &["plugin"], "", ANY),
     row("sort", "koStT", "oT", &["output", "temporary-directory", "compress-program", "files0-from"], "oT", ANY),
     row("uniq", "fsw", "", &[], "", 1),
     row("base64", "w", "", &[], "", ANY),
-    row("base32", "w", "", &[], "", ANY),
 ];
 
 /// Git subcommands that only read, with what their arguments may be.
@@ -66,7 +65,6 @@ const ROWS: &[Row] = &[
 const GIT_ANY: &[&str] = &[
     "status", "log", "show", "diff", "blame", "shortlog", "describe", "rev-parse", "rev-list", "ls-files",
     "ls-tree", "cat-file", "merge-base", "name-rev", "for-each-ref", "count-objects", "check-ignore",
-    "cherry", "diff-tree", "whatchanged", "var", "version", "show-ref", "range-diff",
 ];
 
 const GIT_REFUSED: &[&str] = &[
@@ -94,13 +92,13 @@ pub(super) fn check(name: &str, words: &[Word]) -> Check {
         "date" => date(words),
         "find" => find(rest),
         "sed" => sed(words),
-        "awk" | "gawk" | "mawk" => awk(rest),
+        "awk" | "gawk" => awk(rest),
+        "xxd" => xxd(rest),
         "jq" => jq(words),
         "git" => git(words),
         "command" => command(words),
         "cd" => cd(words),
-        "cargo" | "rustc" | "node" | "python3" | "python" | "go" | "make" | "gcc" | "clang" | "npm"
-        | "java" => version(words),
+        "cargo" | "rustc" | "node" | "python3" | "go" | "make" | "gcc" => version(words),
         _ => Err(unlisted(words)),
     }
 }
@@ -171,10 +169,12 @@ fn printf(words: &[Word]) -> Check {
 
 /// At most ten seconds, units of seconds only.
 fn sleep(words: &[Word]) -> Check {
+    let mut total = 0.0;
     for word in &words[1..] {
         let text = word.literal().unwrap_or_default();
         let seconds: Option<f64> = text.strip_suffix('s').unwrap_or(&text).parse().ok();
-        if !seconds.is_some_and(|seconds| (0.0..=10.0).contains(&seconds)) {
+        total += seconds.filter(|seconds| *seconds >= 0.0).unwrap_or(f64::INFINITY);
+        if total > 10.0 {
             return Err(
                 Deny::new("not-inspection", &word.span, "sleeps longer than 10 seconds")
                     .hint("use the wait tool"),
@@ -182,6 +182,70 @@ fn sleep(words: &[Word]) -> Check {
         }
     }
     Ok(())
+}
+
+/// `xxd` spells long options with one dash. `-r` and a second operand write.
+fn xxd(rest: &[Word]) -> Check {
+    const VALUED: &[&str] = &[
+        "-c",
+        "-cols",
+        "-g",
+        "-groupsize",
+        "-l",
+        "-len",
+        "-o",
+        "-s",
+        "-seek",
+    ];
+    const PLAIN: &[&str] = &[
+        "-a",
+        "-autoskip",
+        "-b",
+        "-bits",
+        "-C",
+        "-capitalize",
+        "-d",
+        "-e",
+        "-E",
+        "-h",
+        "-i",
+        "-include",
+        "-p",
+        "-plain",
+        "-ps",
+        "-postscript",
+        "-u",
+        "-v",
+        "-version",
+    ];
+    let mut operands = 0;
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let text = word.literal().unwrap_or_default();
+        let glued = |name: &&&str| name.len() == 2 && text.strip_prefix(**name).is_some_and(is_number);
+        if VALUED.contains(&text.as_str()) {
+            words.next();
+        } else if text.starts_with('-') && text.len() > 1 {
+            if !PLAIN.contains(&text.as_str()) && !VALUED.iter().any(|name| glued(&name)) {
+                return Err(refuse(
+                    "arg-write",
+                    word,
+                    "this option of xxd writes, or is not known",
+                ));
+            }
+        } else {
+            operands += 1;
+            if operands > 1 {
+                return Err(refuse("arg-write", word, "the second operand of xxd is written"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit() || c == 'x')
 }
 
 fn date(words: &[Word]) -> Check {
@@ -216,6 +280,13 @@ fn find(rest: &[Word]) -> Check {
     }
     for word in rest {
         let text = word.literal().unwrap_or_default();
+        if word.prefix().0.starts_with('-') && word.literal().is_none() {
+            return Err(refuse(
+                "expansion",
+                word,
+                "which test this is is only known at run time",
+            ));
+        }
         if text.starts_with("-exec") || text.starts_with("-ok") {
             return Err(refuse("indirect", word, "find would run a command"));
         }
@@ -237,36 +308,37 @@ fn sed(words: &[Word]) -> Check {
     };
     for arg in argv::read(&words[1..], &valued) {
         match arg {
-            Arg::Short(letter, _, word) if !"nEreuz".contains(letter) => {
+            Arg::Short(letter, _, word) if !"nErz".contains(letter) => {
                 let code = if letter == 'i' { "arg-write" } else { "arg-exec" };
                 return Err(refuse(code, word, format!("sed -{letter} is not an inspection")));
             }
             Arg::Long(name, _, word)
                 if !matches!(
                     name.as_str(),
-                    "quiet"
-                        | "silent"
-                        | "expression"
-                        | "regexp-extended"
-                        | "posix"
-                        | "sandbox"
-                        | "debug"
-                        | "null-data"
-                        | "unbuffered"
+                    "quiet" | "silent" | "regexp-extended" | "posix" | "sandbox" | "null-data"
                 ) =>
             {
-                return Err(refuse(
-                    "arg-write",
-                    word,
-                    format!("sed --{name} is not an inspection"),
-                ));
+                let code = if argv::means(&name, "in-place") {
+                    "arg-write"
+                } else {
+                    "arg-exec"
+                };
+                return Err(refuse(code, word, format!("sed --{name} is not an inspection")));
             }
             _ => {}
         }
     }
     for script in sed_scripts(&words[1..])? {
         match programs::sed(&script) {
-            Effect::None => {}
+            Effect::None if programs::sed_shows(&script) => {}
+            Effect::None => {
+                return Err(refuse(
+                    "arg-exec",
+                    &words[0],
+                    "the sed script does more than print and substitute",
+                )
+                .hint("use p with addresses, or one s command"));
+            }
             Effect::Writes(_) => return Err(refuse("arg-write", &words[0], "the sed script writes a file")),
             Effect::Executes | Effect::Reads(_) | Effect::Unknown => {
                 return Err(refuse(
@@ -288,6 +360,30 @@ fn awk(rest: &[Word]) -> Check {
         return Err(refuse("expansion", word, "the awk program must be literal"));
     }
     let touches = ["getline", "close", "fflush", "ENVIRON"];
+    let valued = Valued {
+        short: "Fv",
+        long: &["field-separator", "assign"],
+    };
+    for arg in argv::read(rest, &valued) {
+        let (known, option) = match &arg {
+            Arg::Short(letter, _, option) => ("Fv".contains(*letter), option),
+            Arg::Long(name, _, option) => (
+                matches!(
+                    name.as_str(),
+                    "field-separator" | "assign" | "sandbox" | "posix" | "version"
+                ),
+                option,
+            ),
+            Arg::Operand(_) => break,
+        };
+        if !known {
+            return Err(refuse(
+                "arg-exec",
+                option,
+                "this option of awk runs or writes something",
+            ));
+        }
+    }
     if touches.iter().any(|name| program.contains(name)) {
         return Err(refuse(
             "arg-exec",
@@ -296,6 +392,12 @@ fn awk(rest: &[Word]) -> Check {
         ));
     }
     match programs::awk(&program) {
+        Effect::None if programs::awk_compares(&program) => Err(refuse(
+            "arg-write",
+            word,
+            "> writes a file in some places of an awk program",
+        )
+        .hint("turn the comparison around and use <")),
         Effect::None => Ok(()),
         Effect::Writes(_) => Err(refuse("arg-write", word, "the awk program writes a file")),
         Effect::Executes | Effect::Reads(_) | Effect::Unknown => {
@@ -340,7 +442,7 @@ fn command(words: &[Word]) -> Check {
     let asks = words
         .get(1)
         .and_then(Word::literal)
-        .is_some_and(|text| matches!(text.as_str(), "-v" | "-V"));
+        .is_some_and(|text| text == "-v");
     if asks {
         Ok(())
     } else {
@@ -361,18 +463,8 @@ fn cd(words: &[Word]) -> Check {
 
 /// `X --version`, alone.
 fn version(words: &[Word]) -> Check {
-    let asks = |word: &Word| {
-        word.literal()
-            .is_some_and(|text| matches!(text.as_str(), "--version" | "-V" | "version" | "-version"))
-    };
     match words {
-        [name, argument]
-            if asks(argument)
-                && !(argument.literal().as_deref() == Some("version")
-                    && name.literal().as_deref() != Some("go")) =>
-        {
-            Ok(())
-        }
+        [_, argument] if argument.literal().as_deref() == Some("--version") => Ok(()),
         _ => Err(unlisted(words)),
     }
 }
@@ -402,10 +494,11 @@ fn git(words: &[Word]) -> Check {
     for word in rest {
         let (text, _) = word.prefix();
         let name = text.split('=').next().unwrap_or(&text);
-        let hit = name.len() > 4
-            && GIT_REFUSED
-                .iter()
-                .any(|refused| refused.starts_with(name) || name.starts_with("--output"));
+        let hit = text.starts_with("-O")
+            || name.len() > 4
+                && GIT_REFUSED
+                    .iter()
+                    .any(|refused| refused.starts_with(name) || name.starts_with("--output"));
         if hit
             && !matches!(
                 name,
@@ -432,75 +525,50 @@ fn git(words: &[Word]) -> Check {
     .hint("use its listing form, such as git branch --list"))
 }
 
+/// Options of `git branch` and `git tag` that only say what is listed and how. A pattern may follow
+/// the ones that ask for a list.
+#[rustfmt::skip]
+const GIT_LISTING: &[&str] = &[
+    "-a", "-r", "-v", "-vv", "-av", "-avv", "-l", "-i", "-n", "--list", "--all", "--remotes", "--verbose",
+    "--show-current", "--no-color", "--color", "--sort", "--format", "--merged", "--no-merged", "--contains",
+    "--no-contains", "--points-at", "--column", "--no-column", "--ignore-case", "--no-abbrev", "--abbrev",
+];
+const GIT_ASKING: &[&str] = &[
+    "-l",
+    "--list",
+    "--merged",
+    "--no-merged",
+    "--contains",
+    "--no-contains",
+    "--points-at",
+];
+
 /// Subcommands that both list and change: only the listing forms.
 fn git_lists(name: &str, rest: &[String]) -> bool {
     let first = rest.first().map_or("", String::as_str);
-    let flags_only = |allowed: &[&str]| {
+    let option = |word: &str| word.split('=').next().unwrap_or(word).to_owned();
+    let lists = || {
+        let asks = rest
+            .iter()
+            .any(|word| GIT_ASKING.contains(&option(word).as_str()));
         rest.iter().all(|word| {
-            allowed
-                .iter()
-                .any(|flag| word == flag || word.starts_with(&format!("{flag}=")))
+            let counts = word
+                .strip_prefix("-n")
+                .is_some_and(|count| count.parse::<u32>().is_ok());
+            GIT_LISTING.contains(&option(word).as_str()) || counts || asks && !word.starts_with('-')
         })
     };
+    let only = |options: &[&str]| rest[1..].iter().all(|word| options.contains(&word.as_str()));
     match name {
-        "branch" => {
-            let lists = flags_only(&[
-                "-a",
-                "-r",
-                "-v",
-                "-vv",
-                "-l",
-                "--list",
-                "--all",
-                "--remotes",
-                "--verbose",
-                "--show-current",
-                "--no-color",
-                "--color",
-                "--sort",
-                "--format",
-                "--merged",
-                "--no-merged",
-                "--contains",
-                "--column",
-                "--no-column",
-                "-av",
-                "-avv",
-            ]);
-            let asks = matches!(first, "--list" | "-l" | "--contains" | "--merged" | "--no-merged")
-                && rest.iter().skip(1).all(|word| !word.starts_with('-'));
-            lists || asks
-        }
-        "tag" => {
-            rest.is_empty()
-                || matches!(first, "-l" | "--list" | "-n")
-                    && rest.iter().skip(1).all(|word| {
-                        !word.starts_with('-')
-                            || word.starts_with("--sort")
-                            || word.starts_with("--format")
-                            || word.starts_with("-n")
-                    })
-        }
-        "remote" => rest.is_empty() || rest == ["-v"] || rest == ["--verbose"] || first == "get-url",
-        "stash" => first == "list" || first == "show",
-        "worktree" => first == "list",
-        "reflog" => {
-            rest.is_empty()
-                || first == "show"
-                || first.starts_with("-n")
-                || !matches!(first, "expire" | "delete" | "exists" | "drop")
-        }
-        "config" => {
-            matches!(first, "--get" | "--list" | "-l" | "--get-all" | "--get-regexp")
-                && rest.iter().skip(1).all(|word| {
-                    !word.starts_with("--")
-                        || matches!(word.as_str(), "--global" | "--local" | "--system" | "--name-only")
-                })
-        }
-        "submodule" => rest.is_empty() || first == "status",
-        "grep" => !rest
-            .iter()
-            .any(|word| word.starts_with("-O") || word.starts_with("--open")),
+        "branch" | "tag" => lists(),
+        "remote" => rest.is_empty() || rest == ["-v"] || rest == ["--verbose"],
+        "stash" | "worktree" => first == "list",
+        "reflog" => !matches!(first, "expire" | "delete" | "exists" | "drop" | "write" | "list"),
+        "config" => match first {
+            "--list" | "-l" => only(&["--global", "--local", "--system", "--name-only", "-z"]),
+            "--get" => rest[1..].iter().all(|word| !word.starts_with('-')),
+            _ => false,
+        },
         _ => false,
     }
 }

@@ -66,7 +66,8 @@ pub(super) fn source(name: &str, words: &[Word], node: &Node, piped: bool) -> So
         }
         return match call.script {
             Some(script) => script_source(script, feeds),
-            None if feeds || call.reads_input && words.len() > 1 => Source::Inline,
+            None if words.len() > 1 => only_asks(words),
+            None if feeds => Source::Inline,
             None => Source::Static,
         };
     }

@@ -154,7 +154,14 @@ impl Medium<'_> {
                 return Err(Deny::new("eval", &first.span, "exec replaces the shell")
                     .hint("run the command without exec"));
             }
-            Manner::Plain | Manner::Xargs | Manner::Exec | Manner::Indirect => {}
+            Manner::Plain | Manner::Runner | Manner::Xargs | Manner::Exec | Manner::Indirect => {}
+        }
+        let own = &words[..words.len() - unwrapped.inner.len()];
+        if name == "flock" {
+            self.lock(own, place)?;
+        }
+        for write in writes::of(name, own) {
+            self.writes_to(&write.word, place, "arg-write")?;
         }
         if name == "coproc" {
             return Err(
@@ -183,6 +190,25 @@ impl Medium<'_> {
             return self.inspects(unwrapped.inner, "xargs");
         }
         self.words(unwrapped.inner, node, place, depth + 1)
+    }
+
+    /// `flock FILE COMMAND` makes the file; `flock FILE -c TEXT` runs a text.
+    fn lock(&self, own: &[Word], place: &Place) -> Check {
+        let mut words = own[1..].iter();
+        while let Some(word) = words.next() {
+            let (text, _) = word.prefix();
+            if text.starts_with("-c") || text.starts_with("--command") {
+                return Err(
+                    Deny::new("inline-code", &word.span, "flock would run a command text")
+                        .hint("write the command after the file's name, without -c"),
+                );
+            } else if matches!(text.as_str(), "-w" | "--timeout" | "-E" | "--conflict-exit-code") {
+                words.next();
+            } else if !text.starts_with('-') && !text.chars().all(|c| c.is_ascii_digit()) {
+                self.writes_to(word, place, "outside-root")?;
+            }
+        }
+        Ok(())
     }
 
     /// The inner command of `xargs` and `find -exec` gets words that are not in the text.
@@ -288,12 +314,13 @@ impl Medium<'_> {
 
     /// Checks a file that may be read.
     fn reads(&self, word: &Word, place: &Place) -> Check {
+        // `--option=PATH`, `@PATH`, `name=@PATH`, `host:PATH`, `file://PATH`, `-oPATH`.
         let mut candidates = vec![word.clone()];
         let (text, _) = word.prefix();
-        if let Some(equals) = text.find('=') {
-            candidates.push(word.without_prefix(equals + 1));
-        } else if let Some(at) = text.strip_prefix('@') {
-            candidates.push(word.without_prefix(text.len() - at.len()));
+        let starts = text.char_indices().filter(|(_, c)| "=@:".contains(*c));
+        candidates.extend(starts.take(8).map(|(at, _)| word.without_prefix(at + 1)));
+        if text.starts_with('-') && text.len() >= 2 {
+            candidates.push(word.without_prefix(2));
         }
         for candidate in candidates {
             let path = match place.target(&candidate, self.ground) {
@@ -323,6 +350,9 @@ impl Medium<'_> {
                             "the value would be read as a name or as code",
                         )
                         .hint("use the variable itself"));
+                    }
+                    if param.assigns && has_authority(&param.name) {
+                        return Err(authority(&param.name, &word.span));
                     }
                     // A key is data: what is expanded in it is judged like any other expansion.
                     if param.keyed && self.integers.is_keyed(&param.name, word.span.start) {
@@ -360,6 +390,9 @@ impl Medium<'_> {
     }
 
     fn numbers(&self, numbers: &Arithmetic, word: &Word) -> Check {
+        if let Some(name) = numbers.sets.iter().find(|name| has_authority(name)) {
+            return Err(authority(name, &word.span));
+        }
         for name in &numbers.names {
             if !self.integers.holds(name) && !numbers.sets.contains(name) {
                 return Err(arithmetic(name, word));

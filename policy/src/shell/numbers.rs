@@ -3,6 +3,7 @@
 //! bash evaluates a variable's *value* in an arithmetic place, so `a[$(cmd)]` in a variable runs
 //! `cmd`. A variable is safe when every assignment in the text is an integer or an expression.
 
+use super::builtin::let_parts;
 use super::script::{Arithmetic, Command, Kind, Node, Piece, Word};
 use std::collections::HashMap;
 
@@ -114,6 +115,11 @@ impl Integers {
             let (text, _) = word.prefix();
             match name.as_str() {
                 "read" | "mapfile" | "readarray" | "printf" | "getopts" | "wait" => self.note(&text, false),
+                "let" => {
+                    if let (Some(name), _) = let_parts(&text) {
+                        self.note(name, true);
+                    }
+                }
                 "export" | "declare" | "local" | "readonly" | "typeset" => {
                     if let Some((name, _)) = text.split_once('=') {
                         let value = word.without_prefix(name.len() + 1);

@@ -4,6 +4,7 @@ use super::argv::{self, Arg, Valued};
 use super::deny::{Check, Deny};
 use super::programs::{self, Effect};
 use super::script::Word;
+use super::writes::TAR_VALUED;
 
 struct Row {
     names: &'static [&'static str],
@@ -43,7 +44,7 @@ const fn row(
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    row(&["tar", "gtar", "bsdtar"], "CfbgKNTXIFHLV", "IF", &["to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script", "rsh-command", "rmt-command"], &["checkpoint"]),
+    row(&["tar", "gtar", "bsdtar"], TAR_VALUED.short, "IF", &["to-command", "use-compress-program", "checkpoint-action", "info-script", "new-volume-script", "rsh-command", "rmt-command"], &["checkpoint"]),
     row(&["rsync"], "efBTMp", "e", &["rsh", "rsync-path"], &["rs"]),
     row(&["sort"], "koStT", "", &["compress-program"], &[]),
     row(&["rg"], "eABCgtTmMjEf", "z", &["pre", "hostname-bin", "search-zip"], &["pretty", "pre-glob"]),
@@ -110,10 +111,18 @@ pub(super) fn check(name: &str, words: &[Word]) -> Check {
         "gdb" | "lldb" => check_debugger(rest)?,
         "npm" | "npx" | "pnpm" => check_npm(name, rest)?,
         "zip" => check_zip(rest)?,
+        "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "gfortran" => check_compiler(rest)?,
         _ => {}
     }
     let Some(row) = ROWS.iter().find(|row| row.names.contains(&name)) else {
         return Ok(());
+    };
+    let dashed: Vec<Word>;
+    let rest = if row.names.contains(&"tar") {
+        dashed = argv::dashed(rest, row.valued.short);
+        dashed.as_slice()
+    } else {
+        rest
     };
     for arg in argv::read(rest, &row.valued) {
         check_arg(row, &arg)?;
@@ -240,7 +249,7 @@ fn is_plain_name(file: &str) -> bool {
 /// The awk program of a call, with `x` for expanded parts.
 pub(super) fn awk_program(rest: &[Word]) -> Result<Option<(String, &Word)>, Deny> {
     let valued = Valued {
-        short: "Fvfile",
+        short: "FvfileW",
         long: &[
             "assign",
             "field-separator",
@@ -254,12 +263,12 @@ pub(super) fn awk_program(rest: &[Word]) -> Result<Option<(String, &Word)>, Deny
     let args = argv::read(rest, &valued);
     for arg in &args {
         match arg {
-            Arg::Short('f' | 'i' | 'l' | 'E' | 'e', _, word) => {
+            Arg::Short('f' | 'i' | 'l' | 'E' | 'e' | 'W' | 'D', _, word) => {
                 return Err(executes(word, "awk runs a program or library file unseen")
                     .hint("give the program as the first argument"));
             }
             Arg::Long(name, _, word)
-                if ["file", "include", "load", "exec", "source"]
+                if ["file", "include", "load", "exec", "source", "debug"]
                     .iter()
                     .any(|long| argv::means(name, long)) =>
             {
@@ -365,6 +374,17 @@ fn check_npm(name: &str, rest: &[Word]) -> Check {
             && (text == "-c" || text == "--call" || text.starts_with("--call=") || text.starts_with("-c="))
         {
             return Err(executes(word, "it runs a command text"));
+        }
+    }
+    Ok(())
+}
+
+/// Compilers spell these with one dash.
+fn check_compiler(rest: &[Word]) -> Check {
+    for word in rest {
+        let (text, _) = word.prefix();
+        if text == "-wrapper" || text.starts_with("-fplugin=") {
+            return Err(executes(word, "the option runs a program"));
         }
     }
     Ok(())

@@ -98,6 +98,8 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
                 .into_iter()
                 .collect()
         }
+        "mapfile" | "readarray" => option_text(words, 'C', "uCcOsnd").into_iter().collect(),
+        "complete" | "compgen" => option_text(words, 'C', "ACFGPSWXo").into_iter().collect(),
         "env" => split_string(words),
         "su" | "script" | "flock" => {
             let valued = Valued {
@@ -117,6 +119,16 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The text that an option gives to be run.
+fn option_text(words: &[Word], letter: char, short: &'static str) -> Option<Payload> {
+    let valued = Valued { short, long: &[] };
+    let args = argv::read(words.get(1..).unwrap_or(&[]), &valued);
+    args.into_iter().find_map(|arg| match arg {
+        Arg::Short(given, Some(word), _) if given == letter => Some(payload(&word)),
+        _ => None,
+    })
 }
 
 /// `env -S TEXT`: not a shell's text, but split like one.

@@ -54,6 +54,25 @@ pub(super) fn sed(script: &str) -> Effect {
     }
 }
 
+/// True for a sed script of nothing but `p` with addresses and `s` with plain flags.
+pub(super) fn sed_shows(script: &str) -> bool {
+    let mut reader = Reader::new(script);
+    loop {
+        reader.skip(" \t\n;");
+        if reader.peek().is_none() {
+            return true;
+        }
+        if !sed_addresses(&mut reader) {
+            return false;
+        }
+        match reader.next() {
+            Some('p') => {}
+            Some('s') if sed_substitute(&mut reader) == Effect::None => {}
+            _ => return false,
+        }
+    }
+}
+
 fn sed_addresses(reader: &mut Reader<'_>) -> bool {
     loop {
         reader.skip(" \t,!+~$0123456789");
@@ -233,6 +252,31 @@ pub(super) fn awk(program: &str) -> Effect {
         }
     }
     Effect::None
+}
+
+/// True where `>` stands outside strings, regular expressions and `>=`.
+pub(super) fn awk_compares(program: &str) -> bool {
+    let mut reader = Reader::new(program);
+    let mut operand_before = false;
+    while let Some(c) = reader.next() {
+        match c {
+            '"' => {
+                reader.until('"', false);
+            }
+            '/' if !operand_before => {
+                reader.until('/', true);
+            }
+            '#' => {
+                reader.rest_of_line();
+            }
+            '>' if reader.peek() != Some('=') => return true,
+            _ => {}
+        }
+        if !c.is_whitespace() {
+            operand_before = c.is_alphanumeric() || "_)]$\"".contains(c);
+        }
+    }
+    false
 }
 
 #[cfg(test)]

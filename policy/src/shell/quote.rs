@@ -4,33 +4,18 @@ use super::script::{Piece, Word};
 
 /// Text outside quotes: backslashes quote, patterns become pieces of their own.
 pub(super) fn decode_unquoted(text: &str, out: &mut Word) {
-    let mut chars = text.char_indices();
-    while let Some((at, c)) = chars.next() {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
-                Some((_, '\n')) => {}
-                Some((_, next)) => out.push_literal(next.encode_utf8(&mut [0; 4]), true),
+                Some('\n') => {}
+                Some(next) => out.push_literal(next.encode_utf8(&mut [0; 4]), true),
                 None => out.push_literal("\\", true),
             },
             '*' | '?' => out.pieces.push(Piece::Glob(c.to_string())),
-            '[' => match bracket(&text[at..]) {
-                Some(length) => {
-                    out.pieces.push(Piece::Glob(text[at..at + length].to_owned()));
-                    while chars.as_str().len() > text.len() - at - length {
-                        chars.next();
-                    }
-                }
-                None => out.push_literal("[", false),
-            },
             _ => out.push_literal(c.encode_utf8(&mut [0; 4]), false),
         }
     }
-}
-
-/// Bytes of a bracket expression at the start of `text`.
-fn bracket(text: &str) -> Option<usize> {
-    let close = text.get(2..)?.find(']')?;
-    Some(close + 3).filter(|length| text.is_char_boundary(*length) && !text[..*length].contains('/'))
 }
 
 /// Text in double quotes.

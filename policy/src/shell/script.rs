@@ -114,6 +114,8 @@ pub(super) struct Param {
     pub(super) name: String,
     /// `${!x}` or `${x@P}`: the value is read as code or as another name.
     pub(super) indirect: bool,
+    /// `${x=…}`, `${x:=…}`.
+    pub(super) assigns: bool,
     /// What is evaluated arithmetically in it: offsets and subscripts.
     pub(super) numbers: Arithmetic,
     /// All of `numbers` stands in a subscript: a key where the variable is an associative array.
@@ -179,6 +181,11 @@ impl Word {
                     | Piece::ProcessOut(_)
             )
         })
+    }
+
+    /// True for `name[…` at the start of a word.
+    pub(super) fn has_subscript(&self) -> bool {
+        matches!(self.pieces.as_slice(), [Piece::Literal { .. }, Piece::Glob(open), ..] if open == "[")
     }
 
     pub(super) fn has_substitution(&self) -> bool {

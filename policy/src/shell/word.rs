@@ -4,6 +4,7 @@ use super::heredoc::Heredoc;
 use super::lower::children;
 use super::quote;
 use super::script::{Arithmetic, Param, Piece, Word};
+use super::wrapper::is_identifier;
 use tree_sitter::Node as Tree;
 
 /// Lowers nodes of one text.
@@ -24,6 +25,7 @@ impl Lower<'_> {
             span: node.byte_range(),
         };
         self.pieces(node, &mut word);
+        word.find_brackets();
         word
     }
 
@@ -140,6 +142,7 @@ impl Lower<'_> {
         let mut param = Param {
             name: String::new(),
             indirect: is_indirect(inside),
+            assigns: false,
             numbers: Arithmetic::default(),
             keyed: false,
             inner: Vec::new(),
@@ -148,6 +151,7 @@ impl Lower<'_> {
         for part in children(node) {
             match part.kind() {
                 "${" | "}" => {}
+                "=" | ":=" => param.assigns = true,
                 ":" => (in_offset, param.keyed) = (true, false),
                 "variable_name" | "special_variable_name" if param.name.is_empty() => {
                     param.name = self.slice(part).to_owned();
@@ -187,6 +191,7 @@ impl Lower<'_> {
         let piece = Piece::Param(Param {
             name: name.to_owned(),
             indirect: false,
+            assigns: false,
             numbers,
             keyed: true,
             inner: Vec::new(),
@@ -294,6 +299,7 @@ fn plain_variable(name: &str) -> Piece {
         _ => Piece::Param(Param {
             name: name.to_owned(),
             indirect: false,
+            assigns: false,
             numbers: Arithmetic::default(),
             keyed: false,
             inner: Vec::new(),
@@ -309,6 +315,15 @@ impl TrimOnce for str {
     fn trim_matches_once(&self, quote: char) -> &str {
         let inner = self.strip_prefix(quote).unwrap_or(self);
         inner.strip_suffix(quote).unwrap_or(inner)
+    }
+}
+
+fn push_unquoted(pieces: &mut Vec<Piece>, text: &str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Literal {
+            text: text.to_owned(),
+            quoted: false,
+        });
     }
 }
 
@@ -331,11 +346,65 @@ impl Word {
         }
     }
 
-    /// Turns a leading unquoted `~` or `~name` into its piece.
+    /// Turns each unquoted `[` that a later unquoted `]` closes into a pattern piece. The grammar
+    /// and quotes split a bracket expression, so it is looked for in the whole word.
+    fn find_brackets(&mut self) {
+        let unquoted = |piece: &Piece, c: char| matches!(piece, Piece::Literal { text, quoted: false } if text.contains(c));
+        let Some(first) = self.pieces.iter().position(|piece| unquoted(piece, '[')) else {
+            return;
+        };
+        let Some(last) = self.pieces.iter().rposition(|piece| unquoted(piece, ']')) else {
+            return;
+        };
+        let mut out = Vec::new();
+        for (index, piece) in std::mem::take(&mut self.pieces).into_iter().enumerate() {
+            let Piece::Literal { text, quoted: false } = &piece else {
+                out.push(piece);
+                continue;
+            };
+            let close = if index < last {
+                text.len()
+            } else {
+                text.rfind(']').unwrap_or(0)
+            };
+            if index < first || index > last {
+                out.push(piece);
+                continue;
+            }
+            let mut rest = text.as_str();
+            while let Some(at) = rest.find('[').filter(|at| text.len() - rest.len() + at < close) {
+                push_unquoted(&mut out, &rest[..at]);
+                out.push(Piece::Glob("[".to_owned()));
+                rest = &rest[at + 1..];
+            }
+            push_unquoted(&mut out, rest);
+        }
+        self.pieces = out;
+    }
+
+    /// Turns a leading unquoted `~` or `~name` into its piece; in an argument like `of=~/x` the one
+    /// after the `=` too, as bash does.
     pub(super) fn expand_tilde(&mut self) {
         let Some(Piece::Literal { text, quoted: false }) = self.pieces.first() else {
             return;
         };
+        if let Some((name, value)) = text.split_once('=')
+            && is_identifier(name)
+            && value.starts_with('~')
+        {
+            let name = format!("{name}=");
+            let mut value = self.without_prefix(name.len());
+            value.expand_tilde();
+            value.pieces.insert(
+                0,
+                Piece::Literal {
+                    text: name,
+                    quoted: false,
+                },
+            );
+            self.pieces = value.pieces;
+            return;
+        }
         if !text.starts_with('~') {
             return;
         }

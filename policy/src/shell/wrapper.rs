@@ -1,6 +1,6 @@
 //! Commands that run another command given in their arguments: where does the inner one begin?
 
-use super::argv::Valued;
+use super::argv::{Valued, means};
 use super::script::Word;
 
 /// How a wrapper treats what it runs.
@@ -18,7 +18,24 @@ pub(super) enum Manner {
     Xargs,
     /// Gains authority.
     Privilege,
+    /// Runs a program of a project's own environment: `uv run pytest`.
+    Runner,
 }
+
+/// Programs whose subcommand runs another program, and their options that take a value.
+#[rustfmt::skip]
+const RUNNERS: &[(&str, &[&str], Valued)] = &[
+    ("uv", &["run"], Valued { short: "p", long: &["with", "with-editable", "with-requirements", "python", "extra", "group", "package", "project", "directory", "env-file", "index-url"] }),
+    ("poetry", &["run"], Valued { short: "CP", long: &["directory", "project"] }),
+    ("pipenv", &["run"], Valued { short: "", long: &[] }),
+    ("pdm", &["run"], Valued { short: "p", long: &["project"] }),
+    ("rye", &["run"], Valued { short: "", long: &["pyproject"] }),
+    ("hatch", &["run"], Valued { short: "e", long: &["env"] }),
+    ("bundle", &["exec"], Valued { short: "", long: &["gemfile"] }),
+    ("conda", &["run"], Valued { short: "np", long: &["name", "prefix", "cwd"] }),
+    ("mamba", &["run"], Valued { short: "np", long: &["name", "prefix", "cwd"] }),
+    ("mise", &["exec", "x"], Valued { short: "Cj", long: &["cd", "jobs"] }),
+];
 
 struct Row {
     name: &'static str,
@@ -70,6 +87,9 @@ const WRAPPERS: &[Row] = &[
     row("eatmydata", Plain, "", &[], "", &[], 0),
     row("ccache", Plain, "", &[], "", &[], 0),
     row("unbuffer", Plain, "", &[], "p", &[], 0),
+    row("flock", Plain, "wEc", &["timeout", "conflict-exit-code", "command"], "sxneuoFv", &["shared", "exclusive", "nonblock", "nb", "unlock", "close", "no-fork", "verbose"], 1),
+    row("setarch", Plain, "", &[], "vRBFILSTXZ3", &["addr-no-randomize"], 1),
+    row("xvfb-run", Plain, "efnpsw", &["error-file", "auth-file", "server-num", "server-args", "wait"], "al", &["auto-servernum", "listen-tcp"], 0),
     row("exec", Exec, "a", &[], "cl", &[], 0),
     row("nohup", Detach, "", &[], "", &[], 0),
     row("setsid", Detach, "", &[], "cfw", &["ctty", "fork", "wait"], 0),
@@ -82,7 +102,6 @@ const WRAPPERS: &[Row] = &[
     row("entr", Indirect, "", &[], "acdnprsz", &[], 0),
     row("strace", Indirect, "eopsuEPOSIaX", &[], "fFcCdhiqrtTvxyDnwzZ", &[], 0),
     row("ltrace", Indirect, "eopsuanlADF", &[], "fcCiLrStTVh", &[], 0),
-    row("flock", Indirect, "wEc", &["timeout", "command"], "sxneou", &[], 1),
     row("script", Indirect, "ceoOITBEm", &["command"], "afqQ", &[], 0),
     row("unshare", Indirect, "SGRw", &[], "mUipnrfcCtT", &["user", "mount", "pid", "net", "fork", "map-root-user", "map-current-user"], 0),
     row("bwrap", Indirect, "", &["bind", "ro-bind", "dev", "proc", "tmpfs", "chdir"], "", &["unshare-all", "unshare-net"], 0),
@@ -108,6 +127,9 @@ pub(super) struct Unwrapped<'a> {
 
 /// Takes `words` (name first) apart if `name` is a wrapper's.
 pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>> {
+    if let Some(runner) = RUNNERS.iter().find(|(runner, ..)| *runner == name) {
+        return run_by(runner.1, &runner.2, words);
+    }
     let row = WRAPPERS.iter().find(|row| row.name == name)?;
     let mut out = Unwrapped {
         manner: row.manner,
@@ -155,6 +177,37 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
     Some(out)
 }
 
+/// The command after the subcommand, its options skipped.
+fn run_by<'a>(subcommands: &[&str], valued: &Valued, words: &'a [Word]) -> Option<Unwrapped<'a>> {
+    let mut at = 1;
+    let mut seen = false;
+    while let Some(word) = words.get(at) {
+        let (text, whole) = word.prefix();
+        let takes_value = match text.strip_prefix("--") {
+            Some(long) => valued.long.contains(&long),
+            None => {
+                text.starts_with('-')
+                    && text.len() == 2
+                    && text[1..].chars().all(|c| valued.short.contains(c))
+            }
+        };
+        if text.starts_with('-') {
+            at += if takes_value { 2 } else { 1 };
+        } else if !seen && whole && subcommands.contains(&text.as_str()) {
+            seen = true;
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    seen.then(|| Unwrapped {
+        manner: Manner::Runner,
+        assignments: Vec::new(),
+        inner: words.get(at..).unwrap_or(&[]),
+        strange: None,
+    })
+}
+
 /// `env`, and the reserved words that the grammar shows as commands.
 fn takes_assignments(name: &str) -> bool {
     matches!(name, "env" | "time" | "coproc")
@@ -171,15 +224,22 @@ fn is_coproc_name(text: &str, next: Option<&Word>) -> bool {
 
 /// Words that an option takes; notes what the table does not know.
 fn option_width<'a>(row: &Row, word: &'a Word, text: &str, whole: bool, out: &mut Unwrapped<'a>) -> usize {
-    let hides =
-        row.name == "env" && (text.starts_with("-S") || text.starts_with("--s") || text.starts_with("-C"));
+    let hides = row.name == "env"
+        && (["--s", "--c"].iter().any(|long| text.starts_with(long))
+            || !text.starts_with("--") && text.contains(['S', 'C']));
     if hides || !whole && !text.contains('=') && !starts_valued(row, text) {
         out.strange = out.strange.or(Some(word));
     }
     if let Some(long) = text.strip_prefix("--") {
-        let (name, glued) = long
+        let (given, glued) = long
             .split_once('=')
             .map_or((long, false), |(name, _)| (name, true));
+        let name = row
+            .valued
+            .long
+            .iter()
+            .find(|name| !row.long_flags.contains(&given) && means(given, name))
+            .map_or(given, |name| *name);
         if row.valued.long.contains(&name) {
             return if glued || row.name == "env" && name == "split-string" {
                 1

@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
     row(&["truncate"], "sr", &["size", "reference"], Operands::All, "", &[], false),
     row(&["tee"], "", &[], Operands::All, "", &[], false),
     row(&["cp"], "tS", &["target-directory", "suffix"], Operands::Last, "t", &["target-directory"], false),
-    row(&["mv"], "tS", &["target-directory", "suffix"], Operands::All, "t", &["target-directory"], false),
+    row(&["mv"], "tS", &["target-directory", "suffix"], Operands::Last, "t", &["target-directory"], false),
     row(&["ln"], "tS", &["target-directory", "suffix"], Operands::Last, "t", &["target-directory"], false),
     row(&["install", "ginstall"], "tSmogT", &["target-directory", "suffix", "mode", "owner", "group"], Operands::Last, "t", &["target-directory"], false),
     row(&["chmod", "chown", "chgrp"], "", &["from", "reference"], Operands::AllButFirst, "", &[], false),
@@ -103,6 +103,8 @@ const ROWS: &[Row] = &[
     row(&["rustc"], "oLlCAWDZ", &["out-dir", "edition", "crate-type", "emit", "target"], Operands::None, "o", &["out-dir"], false),
     row(&["javac"], "d", &[], Operands::None, "d", &[], false),
     row(&["pandoc", "dot", "protoc", "bison", "flex", "rst2html"], "oftTKGNE", &["output"], Operands::None, "o", &["output"], false),
+    row(&["time"], "of", &["output", "format"], Operands::None, "o", &["output"], true),
+    row(&["gawk"], "FvfileWodp", &[], Operands::None, "odp", &["pretty-print", "profile", "dump-variables"], true),
     row(&["strip"], "oNKR", &[], Operands::All, "o", &[], false),
 ];
 
@@ -134,7 +136,7 @@ fn by_row(name: &str, row: &Row, rest: &[Word]) -> Vec<Write> {
     let recursive = match name {
         "rm" => argv::has(&args, "rR", &["recursive"]),
         "chmod" | "chown" | "chgrp" => argv::has(&args, "R", &["recursive"]),
-        _ => name == "mv",
+        _ => false,
     };
     let mut out = Vec::new();
     for arg in &args {
@@ -147,6 +149,15 @@ fn by_row(name: &str, row: &Row, rest: &[Word]) -> Vec<Write> {
     }
     // With an explicit target directory the operands are sources only.
     let directed = !out.is_empty() && matches!(row.operands, Operands::Last);
+    // What is moved goes away as a whole; where it is moved to only gets a new name.
+    if name == "mv" {
+        let sources = operands.len() - usize::from(!directed && operands.len() > 1);
+        out.extend(
+            operands[..sources]
+                .iter()
+                .map(|word| write(word, true, true, false)),
+        );
+    }
     let makes_directories = name == "install" && argv::has(&args, "d", &["directory"]);
     let chosen: Vec<&Word> = match row.operands {
         Operands::None => Vec::new(),
@@ -165,19 +176,12 @@ fn by_row(name: &str, row: &Row, rest: &[Word]) -> Vec<Write> {
             out.extend(into.iter().map(|word| write(word, false, false, false)));
             last.into_iter().collect()
         }
-        Operands::All => {
-            if let (true, Some((last, sources))) = (name == "mv" && operands.len() > 1, operands.split_last())
-            {
-                out.extend(
-                    joined(last, sources)
-                        .iter()
-                        .map(|word| write(word, false, false, false)),
-                );
-            }
-            operands
-        }
+        Operands::All => operands,
     };
-    let destroys = matches!(name, "rm" | "mv" | "shred" | "rmdir");
+    if out.is_empty() && fetches(name, &args) {
+        out.push(Write::of(here(rest)));
+    }
+    let destroys = matches!(name, "rm" | "shred" | "rmdir");
     let remote = |word: &Word| {
         name == "rsync"
             && word
@@ -190,6 +194,16 @@ fn by_row(name: &str, row: &Row, rest: &[Word]) -> Vec<Write> {
     let local = chosen.into_iter().filter(|word| !remote(word));
     out.extend(local.map(|word| write(word, recursive, destroys, row.reads)));
     out
+}
+
+/// Unpacks or downloads under names of its own into the working directory.
+fn fetches(name: &str, args: &[Arg<'_>]) -> bool {
+    match name {
+        "unzip" => !argv::has(args, "lptvZ", &[]),
+        "wget" => !argv::has(args, "hV", &["version", "help", "spider"]),
+        "curl" => argv::has(args, "OJ", &["remote-name", "remote-name-all"]),
+        _ => false,
+    }
 }
 
 /// What arises when the destination is a directory: its path with each source's name.
@@ -236,19 +250,15 @@ fn sed(rest: &[Word]) -> Vec<Write> {
     files.map(|word| write(word, false, false, false)).collect()
 }
 
+/// Options of tar that take a value.
+pub(super) const TAR_VALUED: Valued = Valued {
+    short: "CfbgKNTXIFHLV",
+    long: &["directory", "file", "exclude", "files-from", "index-file"],
+};
+
 fn tar(rest: &[Word]) -> Vec<Write> {
-    let (mode, valued) = tar_mode(rest);
-    let dashed: Vec<Word>;
-    let rest = match rest.first().and_then(Word::literal) {
-        // Old style: `tar xzf FILE`.
-        Some(first) if !first.starts_with('-') && !first.is_empty() => {
-            let span = rest[0].span.clone();
-            let head = Word::from_literal(&format!("-{first}"), span);
-            dashed = std::iter::once(head).chain(rest[1..].iter().cloned()).collect();
-            &dashed[..]
-        }
-        _ => rest,
-    };
+    let rest = &argv::dashed(rest, TAR_VALUED.short);
+    let (mode, valued) = (tar_mode(rest), TAR_VALUED);
     let mut out = Vec::new();
     for arg in argv::read(rest, &valued) {
         match arg {
@@ -270,35 +280,40 @@ fn tar(rest: &[Word]) -> Vec<Write> {
             _ => {}
         }
     }
+    // Without a directory it extracts into the working directory.
+    if mode == Some('x') && out.iter().all(|write| write.by_option) {
+        out.push(Write::of(here(rest)));
+    }
     out
 }
 
-fn tar_mode(rest: &[Word]) -> (Option<char>, Valued) {
-    let valued = Valued {
-        short: "CfbgKNTXIFHLV",
-        long: &["directory", "file", "exclude", "files-from", "index-file"],
-    };
-    for (index, word) in rest.iter().enumerate() {
+/// The working directory, for a command that writes into it without saying so.
+fn here(rest: &[Word]) -> Word {
+    let span = rest.first().map_or(0..0, |word| word.span.clone());
+    Word::from_literal(".", span)
+}
+
+fn tar_mode(rest: &[Word]) -> Option<char> {
+    for word in rest {
         let text = word.literal().unwrap_or_default();
         if matches!(text.as_str(), "--extract" | "--get") {
-            return (Some('x'), valued);
+            return Some('x');
         }
         if matches!(text.as_str(), "--create" | "--append" | "--update") {
-            return (Some('c'), valued);
+            return Some('c');
         }
         let letters = match text.strip_prefix('-') {
             Some(letters) if !letters.starts_with('-') => letters,
-            None if index == 0 => text.as_str(),
             _ => continue,
         };
         if letters.contains('x') {
-            return (Some('x'), valued);
+            return Some('x');
         }
         if letters.contains(['c', 'r', 'u']) {
-            return (Some('c'), valued);
+            return Some('c');
         }
     }
-    (None, valued)
+    None
 }
 
 fn compress(rest: &[Word]) -> Vec<Write> {
@@ -331,8 +346,7 @@ fn find(rest: &[Word]) -> Vec<Write> {
     if rest.iter().any(|word| text(word) == "-delete") {
         let starts = find_starts(rest);
         if starts.is_empty() {
-            let here = rest.first().map_or(0..0, |word| word.span.clone());
-            out.push(write(&Word::from_literal(".", here), true, true, false));
+            out.push(write(&here(rest), true, true, false));
         }
         out.extend(starts.into_iter().map(|word| write(word, true, true, false)));
     }

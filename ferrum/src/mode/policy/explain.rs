@@ -1,11 +1,11 @@
 //! `ferrum policy explain`: what policy would answer, from a host in role check. Nothing is run and
 //! no model is asked.
 
-use super::{interrupted, notice, runtime, write_out};
-use crate::cli::{ExplainArgs, PolicyArgs, PolicyCommand};
+use crate::cli::ExplainArgs;
 use crate::config::{SHELLS, TIERS};
 use crate::exit::{Failure, Kind};
 use crate::host::Checker;
+use crate::mode::{interrupted, notice, runtime, write_out};
 use crate::start::Start;
 use ferrum_proto::reply::Explanation;
 use ferrum_proto::request::{Act, Query};
@@ -31,8 +31,7 @@ const ISOLATIONS: [(&str, Isolation); 3] = [
 ///
 /// # Errors
 /// A [`Failure`] when there is no host to ask, or it went away.
-pub fn run(start: Start, asked: &PolicyArgs) -> Result<ExitCode, Failure> {
-    let PolicyCommand::Explain(asked) = &asked.question;
+pub fn run(start: Start, asked: &ExplainArgs) -> Result<ExitCode, Failure> {
     for text in &start.config.notices {
         notice(text);
     }

@@ -78,7 +78,7 @@ impl Start {
                 make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
                 configures = Configures::Everything;
             }
-            Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_)) => {}
+            Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_) | Command::Inspect(_)) => {}
         }
         let confinement = confine(&config.dirs, configures);
         Ok(Self {

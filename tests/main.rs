@@ -1,8 +1,10 @@
 //! The programs as a whole, seen from outside. Each module is one subject.
 
+mod automation;
 mod boundary;
 mod cli;
 mod confinement;
+mod context;
 mod explain;
 mod lasting;
 mod ordinary;

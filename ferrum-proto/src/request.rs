@@ -12,6 +12,8 @@ pub enum ToHost {
     Call { id: u64, request: ToolRequest },
     /// Ends a call that is not answered yet; one that is already answered is ignored.
     Cancel { id: u64 },
+    /// What did the turn leave that programs or agents obey? Answered once nothing runs any more.
+    Survey { id: u64 },
     /// What would policy say? Only to a host in role check, which takes nothing else.
     Explain { id: u64, query: Query },
 }

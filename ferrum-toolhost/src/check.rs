@@ -139,6 +139,7 @@ fn confine(ability: Ability, bash: &CString) -> Result<(), String> {
         deny_unix: true,
         shared_pids: true,
         deny_exec: false,
+        deny_clone3: true,
         deny_ipc: true,
         deny_attributes: true,
     };
@@ -180,7 +181,7 @@ impl Check {
                 self.outbox.send(&FromHost::Explained { id, answer, basis });
             }
             // The table admits no call.
-            ToHost::Hello { .. } | ToHost::Call { .. } | ToHost::Cancel { .. } => {}
+            ToHost::Hello { .. } | ToHost::Call { .. } | ToHost::Cancel { .. } | ToHost::Survey { .. } => {}
         }
     }
 }

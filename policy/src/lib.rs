@@ -17,6 +17,7 @@ pub mod origin;
 mod project;
 pub mod protect;
 pub mod shell;
+pub mod steering;
 mod terms;
 mod verdict;
 

@@ -84,7 +84,7 @@ fn read(area: &str, folder: &Path, mut keys: Keys) -> Result<Case, String> {
         expect.extend(keys.take(key).map(|value| (key.to_owned(), value)));
     }
     let tool = keys.text("feature")?.ok_or("no feature")?;
-    if !TOOLS.contains(&tool.as_str()) {
+    if !TOOLS.contains(&tool.as_str()) && !crate::start::FEATURES.contains(&tool.as_str()) {
         return Err(format!("the runner cannot express feature {tool}"));
     }
     let engine = keys.text("engine")?;

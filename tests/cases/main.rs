@@ -16,6 +16,7 @@ mod lists;
 mod observe;
 mod product;
 mod setup;
+mod start;
 mod verdict;
 
 use case::Case;

@@ -79,10 +79,10 @@ impl SessionCgroup {
 }
 
 impl CommandCgroup<'_> {
-    /// `cgroup.procs`, for the stage.
+    /// The directory, and its `cgroup.procs`: the two ways in.
     #[must_use]
-    pub fn procs(&self) -> RawFd {
-        self.procs.as_raw_fd()
+    pub fn ways(&self) -> (BorrowedFd<'_>, RawFd) {
+        (self.directory.as_fd(), self.procs.as_raw_fd())
     }
 
     /// Kills everything in it.

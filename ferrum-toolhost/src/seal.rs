@@ -8,7 +8,7 @@ mod granted;
 pub mod project;
 mod terms;
 
-pub use granted::granted;
+pub use granted::{granted, origin};
 pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};

@@ -88,7 +88,7 @@ const WRAPPERS: &[Row] = &[
     row("ccache", Plain, "", &[], "", &[], 0),
     row("unbuffer", Plain, "", &[], "p", &[], 0),
     row("flock", Plain, "wEc", &["timeout", "conflict-exit-code", "command"], "sxneuoFv", &["shared", "exclusive", "nonblock", "nb", "unlock", "close", "no-fork", "verbose"], 1),
-    row("setarch", Plain, "", &[], "vRBFILSTXZ3", &["addr-no-randomize"], 1),
+    row("setarch", Plain, "", &[], "vRBFILSTXZ3", &["addr-no-randomize"], 0),
     row("xvfb-run", Plain, "efnpsw", &["error-file", "auth-file", "server-num", "server-args", "wait"], "al", &["auto-servernum", "listen-tcp"], 0),
     row("exec", Exec, "a", &[], "cl", &[], 0),
     row("nohup", Detach, "", &[], "", &[], 0),
@@ -148,6 +148,10 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
             at += 1 + skip;
             break;
         }
+        if name == "env" && text == "-" && whole || name == "time" && text == "!" {
+            at += 1;
+            continue;
+        }
         if text.len() > 1 && text.starts_with('-') {
             at += option_width(row, word, &text, whole, &mut out);
             continue;
@@ -168,6 +172,10 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
         at += 1;
     }
     out.inner = words.get(at..).unwrap_or(&[]);
+    let first = out.inner.first().and_then(Word::literal);
+    if name == "setarch" && first.is_some_and(|first| first.contains(['3', '6'])) {
+        out.inner = &out.inner[1..];
+    }
     if takes_assignments(name) {
         while let Some(first) = out.inner.first().filter(|word| is_assignment(&word.prefix().0)) {
             out.assignments.push(first);

@@ -1,6 +1,7 @@
 //! Commands that run another command given in their arguments: where does the inner one begin?
 
 use super::argv::{Valued, means};
+use super::options::with_holes;
 use super::script::Word;
 
 /// How a wrapper treats what it runs.
@@ -156,7 +157,7 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
             at += option_width(row, word, &text, whole, &mut out);
             continue;
         }
-        if takes_assignments(name) && is_assignment(&text) {
+        if takes_assignments(name) && is_assignment(&with_holes(word)) {
             out.assignments.push(word);
             at += 1;
             continue;
@@ -177,7 +178,7 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
         out.inner = &out.inner[1..];
     }
     if takes_assignments(name) {
-        while let Some(first) = out.inner.first().filter(|word| is_assignment(&word.prefix().0)) {
+        while let Some(first) = out.inner.first().filter(|word| is_assignment(&with_holes(word))) {
             out.assignments.push(first);
             out.inner = &out.inner[1..];
         }

@@ -12,6 +12,7 @@ pub mod prompt;
 pub mod provider;
 pub mod signals;
 pub mod tool;
+pub mod trust;
 
 use crate::exit::{Failure, Kind};
 use crate::ui::terminal_text::sanitise;

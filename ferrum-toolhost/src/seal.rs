@@ -9,7 +9,7 @@ pub mod project;
 mod remembered;
 mod terms;
 
-pub use granted::granted;
+pub use granted::{granted, origin};
 pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};

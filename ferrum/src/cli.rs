@@ -222,12 +222,12 @@ pub struct ShowArgs {
 /// `ferrum policy explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// bash, read, write or edit.
+    /// bash, read, write, edit, exec, connect or mcp.
     #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
-        value_parser = ["bash", "read", "write", "edit"])]
+        value_parser = ["bash", "read", "write", "edit", "exec", "connect", "mcp"])]
     pub tool: Option<String>,
 
-    /// The command, or the path.
+    /// The command, the path, HOST:PORT, or the server's name.
     #[arg(
         required_unless_present = "stdin",
         conflicts_with = "stdin",

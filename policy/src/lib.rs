@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod basis;
+pub mod change;
 mod grant;
 pub mod isolation;
 mod judge;
@@ -20,7 +22,7 @@ pub mod steering;
 mod terms;
 mod verdict;
 
-pub use action::{Action, Ground, Target};
+pub use action::{Action, Ground, Seen, Target};
 pub use grant::Grant;
 pub use judge::judge;
 pub use looser::looser;

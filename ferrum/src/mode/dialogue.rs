@@ -320,7 +320,7 @@ fn failed(error: TurnError) -> Failure {
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         let kind = match error {
-            ProviderError::Config(_) | ProviderError::Login(_) => Kind::Usage,
+            ProviderError::Config(_) => Kind::Usage,
             ProviderError::Overflow(_) => Kind::Budget,
             _ => Kind::Error,
         };

@@ -9,7 +9,7 @@ use ferrum_proto::reply::{FromHost, Outcome};
 use ferrum_proto::request::ToHost;
 use ferrum_proto::terms::{PathBytes, Tier};
 use ferrum_tests::place;
-use ferrum_tests::processes::left_after;
+use ferrum_tests::processes::{children, cpu_ticks, left_after};
 use ferrum_tests::scene::{Scene, unique};
 use ferrum_tests::who::{everyone, ordinary};
 use ferrum_tests::wire::{
@@ -17,6 +17,8 @@ use ferrum_tests::wire::{
 };
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
 
 /// A frame around any body.
 fn framed(body: &[u8]) -> Vec<u8> {
@@ -304,6 +306,39 @@ fn everything_ends_with_the_control_socket() {
         left_after(&marker, std::time::Duration::from_secs(3)),
         Vec::<u32>::new()
     );
+}
+
+/// While a command sleeps, nobody of the session does anything.
+#[test]
+fn waiting_costs_no_processor() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let run = scene.command_run("sleep 2", &[]);
+        let mut command = run.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut front = command.spawn().expect("ferrum starts");
+        std::thread::sleep(Duration::from_millis(1800));
+        let launchers = children(front.id());
+        assert_eq!(launchers.len(), 1, "the front has one child");
+        let ticks: u64 = [front.id(), launchers[0]].into_iter().map(cpu_ticks).sum();
+        assert!(front.wait().expect("it ends").success());
+        // A hundred a second; a start takes two or three.
+        assert!(ticks < 30, "{ticks} ticks");
+    }
+}
+
+/// clone3 hides the namespaces that it makes from every filter.
+#[test]
+fn clone3_does_not_exist_for_commands() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let run = scene.command(
+            "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); \
+             print(c.syscall(435, None, 0), ctypes.get_errno())'",
+            &[],
+        );
+        assert_eq!(run.stdout().trim(), "-1 38", "{}", run.text());
+    }
 }
 
 /// A directory with the real front and a false host program.

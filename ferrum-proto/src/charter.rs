@@ -38,8 +38,18 @@ pub struct Charter {
     /// Names that no command may ever see, whatever `env_names` says.
     pub secret_names: Vec<String>,
     pub places: Places,
+    /// Project policies that were in force at earlier starts here.
+    pub remembered: Vec<PolicyText>,
     /// Which of the values above were set, and where. Keys are the config file's.
     pub origins: Vec<(String, Origin)>,
+}
+
+/// The text of one project file.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PolicyText {
+    pub file: PathBytes,
+    /// At most 64 KiB; a longer one is not remembered.
+    pub text: String,
 }
 
 /// One configured root.
@@ -99,9 +109,21 @@ pub struct Places {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Origin {
     Default,
-    User { file: PathBytes, line: u32 },
+    User {
+        file: PathBytes,
+        line: u32,
+    },
+    /// A variable of the operator's environment.
+    Environment {
+        name: String,
+    },
     CommandLine,
-    Project { file: PathBytes, line: u32 },
+    /// It follows from the tier.
+    Tier,
+    Project {
+        file: PathBytes,
+        line: u32,
+    },
 }
 
 /// What the operator asks of one host, between the ceiling and the project's floor. Only this
@@ -112,6 +134,8 @@ pub struct Wish {
     pub network: Option<Network>,
     pub shell: Option<Shell>,
     pub tools: ToolsWish,
+    /// Look through the checkout first, for `Granted::preflight`.
+    pub inspect: bool,
 }
 
 /// Which tools the operator asks for.

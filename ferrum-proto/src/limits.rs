@@ -35,6 +35,16 @@ pub const PROGRESS_INTERVAL_MS_MIN: u64 = 50;
 /// Denial lines that one reply carries.
 pub const DENIALS_MAX: usize = 10;
 
+/// Files that one survey names: with paths of 4 KiB they fill less than half a frame.
+pub const SURVEY_FILES_MAX: usize = 100;
+
+/// Findings of one survey, and bytes of each.
+pub const SURVEY_FINDINGS_MAX: usize = 100;
+pub const FINDING_BYTES_MAX: usize = 1 << 10;
+
+/// Remarks of one preflight: with paths of 4 KiB they leave room for the rest of the grant.
+pub const PREFLIGHT_MAX: usize = 100;
+
 /// Hosts that one launcher keeps at once.
 pub const HOSTS_MAX: usize = 32;
 

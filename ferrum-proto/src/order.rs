@@ -76,13 +76,13 @@ impl ToHostOrder {
         match message {
             ToHost::Hello { protocol, .. } => hello(&mut self.greeted, *protocol),
             _ if !self.greeted => Err(OutOfOrder::Hello),
-            ToHost::Call { .. } | ToHost::Cancel { .. } if self.checks => {
+            ToHost::Call { .. } | ToHost::Cancel { .. } | ToHost::Survey { .. } if self.checks => {
                 Err(OutOfOrder::Phase("a call to a host in role check"))
             }
             ToHost::Explain { .. } if !self.checks => {
                 Err(OutOfOrder::Phase("a question to a host in role session"))
             }
-            ToHost::Call { id, .. } | ToHost::Explain { id, .. } => {
+            ToHost::Call { id, .. } | ToHost::Explain { id, .. } | ToHost::Survey { id } => {
                 if *id <= self.last_id {
                     return Err(OutOfOrder::Id(*id));
                 }
@@ -170,6 +170,15 @@ impl FromHostOrder {
                 let so_far = *self.text(*id)?;
                 self.open.remove(id);
                 if so_far as u64 == reply.text_bytes {
+                    Ok(())
+                } else {
+                    Err(OutOfOrder::Length)
+                }
+            }
+            FromHost::Surveyed { id, .. } => {
+                let so_far = *self.text(*id)?;
+                self.open.remove(id);
+                if so_far == 0 {
                     Ok(())
                 } else {
                     Err(OutOfOrder::Length)
@@ -303,6 +312,7 @@ mod tests {
             shell: None,
             isolation: None,
             act,
+            detail: false,
         };
         ToHost::Explain { id, query }
     }
@@ -311,6 +321,7 @@ mod tests {
         FromHost::Explained {
             id,
             answer: Explanation::Allowed,
+            basis: None,
         }
     }
 

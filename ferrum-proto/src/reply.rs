@@ -1,6 +1,6 @@
 //! What a host says to the front.
 
-use crate::seal::{Granted, Ready, SealFailed};
+use crate::seal::{Decided, Granted, Promise, Ready, SealFailed};
 use crate::terms::{Containment, Isolation, PathBytes};
 use bincode::{Decode, Encode};
 
@@ -21,8 +21,29 @@ pub enum FromHost {
     Chunk { id: u64, bytes: Vec<u8> },
     /// The call is over; its text came before.
     Reply { id: u64, reply: Reply },
+    /// The answer to `Survey`.
+    Surveyed { id: u64, survey: Survey },
     /// The answer to `Explain`, in the order of the questions.
-    Explained { id: u64, answer: Explanation },
+    Explained {
+        id: u64,
+        answer: Explanation,
+        /// Where the question asked for it.
+        basis: Option<Box<Basis>>,
+    },
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Basis {
+    /// The rule, in words.
+    pub rule: String,
+    /// Who brought it about; empty where the rule is built in.
+    pub origins: Vec<Decided>,
+    /// The promises that would hold if the rule were wrong, with what holds them on this machine.
+    pub promises: Vec<Promise>,
+    /// The smallest change of the configuration that turns a refusal into a permission; empty
+    /// where there is none.
+    pub change: String,
 }
 
 /// What policy says about an act.
@@ -35,6 +56,28 @@ pub enum Explanation {
         message: String,
         hint: String,
     },
+}
+
+/// What was touched since the last survey that somebody obeys without being asked: the table of
+/// docs/POLICY.md.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Survey {
+    /// At most [`SURVEY_FILES_MAX`](crate::limits::SURVEY_FILES_MAX).
+    pub files: Vec<Steering>,
+    /// How many more there are.
+    pub more: u32,
+    /// What the looks after calls found at places that git, a shell or Ferrum obey, one line each.
+    pub findings: Vec<String>,
+}
+
+/// A file that steers.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Steering {
+    pub path: PathBytes,
+    /// Row of the table.
+    pub kind: String,
+    /// It was not there before.
+    pub created: bool,
 }
 
 /// How one call ended. Its text came in chunks before.

@@ -12,6 +12,8 @@ pub enum ToHost {
     Call { id: u64, request: ToolRequest },
     /// Ends a call that is not answered yet; one that is already answered is ignored.
     Cancel { id: u64 },
+    /// What did the turn leave that programs or agents obey? Answered once nothing runs any more.
+    Survey { id: u64 },
     /// What would policy say? Only to a host in role check, which takes nothing else.
     Explain { id: u64, query: Query },
 }
@@ -23,6 +25,8 @@ pub struct Query {
     pub shell: Option<Shell>,
     pub isolation: Option<Isolation>,
     pub act: Act,
+    /// Also what the verdict rests on. It takes longer: changes of the configuration are tried.
+    pub detail: bool,
 }
 
 /// The acts that can be asked about.
@@ -34,6 +38,12 @@ pub enum Act {
     Read(String),
     /// `write`, `edit` of a path.
     Change(String),
+    /// A connection of a command to a host (a name or an address) and port.
+    Connect { host: String, port: u16 },
+    /// A program that a command would run, by its path.
+    Execute(String),
+    /// An MCP server by its name.
+    Server(String),
 }
 
 /// One tool call, typed. Shapes and defaults are those of docs/TOOLS.md; the front has checked

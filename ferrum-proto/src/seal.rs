@@ -1,6 +1,6 @@
 //! The seal: what the launcher hands a host in a sealed memory file, and the host's two answers.
 
-use crate::charter::{Charter, Origin, Wish};
+use crate::charter::{Charter, Origin, PolicyText, Wish};
 use crate::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
 use bincode::{Decode, Encode};
 
@@ -27,8 +27,7 @@ pub struct Granted {
     pub shell: Shell,
     pub require: Require,
     pub tools: Vec<String>,
-    /// Tools that are not exposed, each with the reason.
-    pub tools_removed: Vec<(String, String)>,
+    pub tools_removed: Vec<RemovedTool>,
     /// The canonical working directory.
     pub cwd: PathBytes,
     /// The top of the repository around it.
@@ -42,9 +41,50 @@ pub struct Granted {
     pub mcp: Selection,
     /// The project files that narrowed, nearest first.
     pub project_files: Vec<PathBytes>,
-    /// Effective values with their origins, keyed as in the config file.
-    pub origins: Vec<(String, String, Origin)>,
+    /// Their texts, for the next start's charter.
+    pub policies: Vec<PolicyText>,
+    /// Who decided each value.
+    pub origins: Vec<Decided>,
     pub notices: Vec<String>,
+    /// Where the wish asked for it.
+    pub preflight: Option<Preflight>,
+}
+
+/// What in a checkout tries to run or to steer something.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Preflight {
+    /// At most [`PREFLIGHT_MAX`](crate::limits::PREFLIGHT_MAX), by path.
+    pub remarks: Vec<Remark>,
+    /// How many more there are.
+    pub more: u32,
+    /// False where the checkout is too large to be looked through.
+    pub complete: bool,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Remark {
+    pub path: PathBytes,
+    /// One word, listed in docs/POLICY.md.
+    pub kind: String,
+    /// What it would do, in words.
+    pub what: String,
+}
+
+/// A tool that is not exposed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RemovedTool {
+    pub tool: String,
+    pub reason: String,
+    pub origin: Origin,
+}
+
+/// One value of the effective policy, by the name of its key, and where it came from. Several
+/// project files may narrow the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Decided {
+    pub key: String,
+    pub origins: Vec<Origin>,
 }
 
 /// A narrowing of named things: skills or MCP servers.
@@ -70,6 +110,9 @@ pub struct Ready {
     pub promises: Vec<Promise>,
     /// The session's view, outermost path first.
     pub view: Vec<ViewEntry>,
+    /// What no call may change although it lies in the view, at most [`PROTECTED_MAX`] lines.
+    pub protected: Vec<Protected>,
+    pub limits: Vec<Limit>,
     /// Names of the environment variables that commands get.
     pub environment: Vec<String>,
     pub notices: Vec<String>,
@@ -100,6 +143,30 @@ pub struct ViewEntry {
     pub path: PathBytes,
     pub access: Access,
     pub why: String,
+    /// The mechanisms that hold this line, each of them alone; empty where nothing does.
+    pub held_by: Vec<String>,
+}
+
+/// Lines of [`Ready::protected`]: a tree may hold any number of repositories.
+pub const PROTECTED_MAX: usize = 500;
+
+/// A place in the view that stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Protected {
+    pub path: PathBytes,
+    pub why: String,
+    pub held_by: Vec<String>,
+}
+
+/// One limit of each command.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Limit {
+    /// The key below `[limits]`.
+    pub name: String,
+    /// 0 is no limit of ours.
+    pub value: u64,
+    /// What holds it; empty where nothing does, or nothing is to be held.
+    pub held_by: String,
 }
 
 /// What may be done below a path of the view.

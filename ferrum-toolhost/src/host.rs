@@ -48,6 +48,8 @@ pub struct Start {
     pub cgroup: Option<OwnedFd>,
     life: OwnedFd,
     ids: Ids,
+    /// No user namespace can be made inside.
+    innermost: bool,
     /// Walls that are not in force, with what failed.
     pub missing: Vec<(&'static str, String)>,
 }
@@ -126,6 +128,7 @@ pub fn run() {
         cgroup,
         life,
         ids: Ids::now(),
+        innermost: false,
         missing: Vec::new(),
     };
     start.enter();

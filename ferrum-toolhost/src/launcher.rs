@@ -47,6 +47,7 @@ struct Launcher {
     order: ToLauncherOrder,
     signals: SignalFd,
     hosts: Hosts,
+    null: OwnedFd,
     /// Descriptors that came and wait for their frame.
     passed: Vec<OwnedFd>,
 }
@@ -75,6 +76,7 @@ impl Launcher {
             order: ToLauncherOrder::default(),
             signals,
             hosts: Hosts::new(image, start),
+            null: open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()).ok()?,
             passed: Vec::new(),
         })
     }
@@ -83,7 +85,9 @@ impl Launcher {
     fn serve(mut self) {
         while self.step().is_some() {}
         self.hosts.kill_all();
-        // Tells a front that waits: everything is killed. What is left is tidying up.
+        // Tells a front that waits: everything is killed. What is left is tidying up, which whoever
+        // reads the front's output to its end need not wait for: that end is ours too.
+        let _ = nix::unistd::dup2_stderr(&self.null);
         drop(self.control);
         self.hosts.end_all();
     }

@@ -1,11 +1,13 @@
 //! What is in force, in words: the second answer to the seal.
 
-use crate::confine::view::View;
+use crate::confine::low;
+use crate::confine::view::{Entry, Source, View};
 use crate::seal::to_wire;
-use ferrum_proto::seal::{Promise, ViewEntry, Wall};
+use ferrum_proto::charter;
+use ferrum_proto::seal::{Limit, Promise, Seal, ViewEntry, Wall};
 use ferrum_proto::terms::{self, PathBytes};
 use policy::isolation::Walls;
-use policy::{Isolation, Network, ShellMode};
+use policy::{Isolation, Network, ShellMode, Tier};
 
 /// Private needs a namespace; without one it is none, by the filter.
 #[must_use]
@@ -115,16 +117,61 @@ pub fn promises(promises: Vec<policy::isolation::Promise>) -> Vec<Promise> {
         .collect()
 }
 
+/// The view line by line, and what holds each line.
 #[must_use]
-pub fn view(view: &View) -> Vec<ViewEntry> {
+pub fn view(view: &View, seal: &Seal, tier: Tier, walls: &Walls) -> Vec<ViewEntry> {
+    if tier == Tier::Low {
+        return low::entries(seal, walls.mount_view);
+    }
+    let holders = |entry: &Entry| {
+        // A layer takes writes, so Landlock allows them: only the mount keeps them from the disk.
+        let landlock = match entry.source {
+            Source::Layered => !walls.mount_view || tier == Tier::High,
+            Source::Same | Source::Other(_) | Source::Empty => true,
+        };
+        [
+            ("mount view", walls.mount_view),
+            ("landlock", landlock && walls.landlock_abi > 0),
+        ]
+    };
     view.entries
         .iter()
-        .map(|e| ViewEntry {
-            path: PathBytes::from(e.path.as_path()),
-            access: e.access,
-            why: e.why.into(),
+        .map(|entry| ViewEntry {
+            path: PathBytes::from(entry.path.as_path()),
+            access: entry.access,
+            why: entry.why.into(),
+            held_by: names(&holders(entry)),
         })
         .collect()
+}
+
+/// The names of the holders that hold.
+#[must_use]
+pub fn names(holders: &[(&str, bool)]) -> Vec<String> {
+    let held = holders.iter().filter(|(_, holds)| *holds);
+    held.map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// The limits of each command, and what holds them here.
+#[must_use]
+pub fn limits(limits: &charter::Limits, tier: Tier, walls: &Walls, controllers: &[&str]) -> Vec<Limit> {
+    let controller = |name: &str| controllers.contains(&name).then_some("cgroup");
+    let pids = controller("pids").or(walls.process_limit.then_some("pid_max of the namespace"));
+    let row = |name: &str, value: u64, held_by: Option<&str>| Limit {
+        name: name.into(),
+        value,
+        held_by: held_by.filter(|_| value > 0).unwrap_or_default().into(),
+    };
+    vec![
+        row("pids", limits.pids.into(), pids),
+        row("memory", limits.memory, controller("memory")),
+        row("file", limits.file, Some("rlimit")),
+        row(
+            "shm",
+            limits.shm,
+            (walls.mount_view && tier != Tier::Low).then_some("mount view"),
+        ),
+    ]
 }
 
 /// The name of how the end of a call is known. `scoped`: a signal out of the session's domain

@@ -122,6 +122,7 @@ impl Desk {
                 }
             }
             ToHost::Call { id, request } => self.call(id, request, arrived),
+            ToHost::Survey { id } => self.survey(id),
         }
     }
 
@@ -176,6 +177,27 @@ impl Desk {
         }
     }
 
+    /// Waits for whatever runs: a command holds the guard until the look after it.
+    fn survey(&self, id: u64) {
+        let (guard, order, outbox) = (
+            Arc::clone(&self.guard),
+            Arc::clone(&self.order),
+            self.outbox.clone(),
+        );
+        let work = move || {
+            let survey = guard.lock().unwrap_or_else(PoisonError::into_inner).survey();
+            order.lock().unwrap_or_else(PoisonError::into_inner).answered(id);
+            outbox.send(&FromHost::Surveyed { id, survey });
+        };
+        if std::thread::Builder::new()
+            .stack_size(1 << 20)
+            .spawn(work)
+            .is_err()
+        {
+            exit_now(3);
+        }
+    }
+
     /// A sealed host cannot follow to a new directory of that name, so it makes room for one that
     /// can: once nothing else runs or waits, this host ends.
     fn give_up(&self, id: u64, done: &Done) {
@@ -214,8 +236,14 @@ impl Desk {
         let work = move || {
             let admit_us = micros(arrived);
             // The look after a command must not take a tool's own write for the command's.
-            let _guard = (!read_only).then(|| guard.lock().unwrap_or_else(PoisonError::into_inner));
+            let mut guard = (!read_only).then(|| guard.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Some(guard) = &mut guard {
+                guard.begin();
+            }
             let result = run_native(&call, &judge, cwd.as_fd(), cancel.flag());
+            if let (Some(guard), Ok(output)) = (&mut guard, &result) {
+                guard.wrote(&output.changed);
+            }
             let timings = Timings {
                 admit_us,
                 run_us: micros(arrived) - admit_us,

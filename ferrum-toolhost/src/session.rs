@@ -3,6 +3,7 @@
 use crate::admit::Judge;
 use crate::command::Commands;
 use crate::confine::Confined;
+use crate::exec::cgroup::SessionCgroup;
 use crate::exec::run::{Reach, Runner};
 use crate::guard::Guard;
 use crate::host::{Built, Start};
@@ -54,7 +55,14 @@ impl Session {
             walls,
         };
         let scoped = runner.reach == Reach::Subreaper { scoped: true };
-        let ready = ready(&start, &built, &confined, judged, environment, scoped);
+        let controllers = runner.cgroup.as_ref().map(SessionCgroup::controllers);
+        let mut ready = ready(&start, &built, &confined, judged, environment, scoped);
+        ready.limits = report::limits(
+            &start.seal.charter.limits,
+            grant.tier(),
+            confined.walls(),
+            &controllers.unwrap_or_default(),
+        );
         let ground = ground(&start, &built, &confined, isolation);
         let (containment, network) = (ready.containment, confined.network());
         let judge = Arc::new(Judge { grant, ground });
@@ -130,7 +138,9 @@ fn ready(
         containment: report::containment(confined.walls(), scoped),
         walls: judged.walls,
         promises: report::promises(judged.promises),
-        view: report::view(&built.view),
+        view: report::view(&built.view, &start.seal, grant.tier(), confined.walls()),
+        protected: built.guard.protected(),
+        limits: Vec::new(),
         environment,
         notices,
         setup_us: micros(start.began),

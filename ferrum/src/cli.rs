@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ferrum_proto::charter::{ToolsWish, Wish};
 use ferrum_proto::terms::{Network, Shell, Tier};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A coding agent for Linux whose every act happens in a kernel-confined helper.
@@ -24,10 +25,14 @@ pub struct Cli {
 pub enum Command {
     /// Run one tool call through the real path and print what a model would get.
     Tool(ToolArgs),
-    /// Ask what the policy in force would say.
+    /// See, question and check the policy in force.
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
+    /// Accept what tools changed in instruction files, or what became of a project's policy.
+    Trust(TrustArgs),
+    /// List what in a checkout tries to run or to steer something; nothing of it is run.
+    Inspect(InspectArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -71,6 +76,12 @@ pub struct PrintArgs {
     /// Title of the session.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+
+    /// The checkout is a stranger's: tier high, full isolation or exit code 4, no MCP, a fresh private
+    /// home; its context files and skills are information, not instructions; what in it tries to run
+    /// or to steer something is listed first.
+    #[arg(long, conflicts_with = "safety")]
+    pub untrusted: bool,
 
     /// Exit with 5 when a tool call was refused.
     #[arg(long)]
@@ -136,6 +147,30 @@ pub struct WishArgs {
     pub shell: Option<Shell>,
 }
 
+/// `ferrum inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Look here instead of in the working directory.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Accept these files as they are; without any, list what waits to be accepted.
+    #[arg(value_name = "FILE", conflicts_with = "policy")]
+    pub files: Vec<PathBuf>,
+
+    /// Accept the project's policy as it is now, gone or looser.
+    #[arg(long)]
+    pub policy: bool,
+}
+
 /// `ferrum tool`.
 #[derive(Debug, Args)]
 pub struct ToolArgs {
@@ -163,25 +198,46 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
+    /// Show the policy and the walls of a session here: each value, who set it, and what holds it.
+    Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+}
+
+/// `ferrum policy show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    pub wish: WishArgs,
+
+    /// The working directory of the session.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `ferrum policy explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// bash, read, write or edit.
+    /// bash, read, write, edit, exec, connect or mcp.
     #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
-        value_parser = ["bash", "read", "write", "edit"])]
+        value_parser = ["bash", "read", "write", "edit", "exec", "connect", "mcp"])]
     pub tool: Option<String>,
 
-    /// The command, or the path.
+    /// The command, the path, HOST:PORT, or the server's name.
     #[arg(
         required_unless_present = "stdin",
         conflicts_with = "stdin",
         allow_hyphen_values = true
     )]
     pub act: Option<String>,
+
+    /// The working directory of the session that is asked about.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 
     /// Answer one JSON question a line with one JSON answer a line, in their order.
     #[arg(long)]
@@ -217,6 +273,7 @@ impl WishArgs {
             network: self.network,
             shell: self.shell,
             tools,
+            inspect: false,
         }
     }
 }
@@ -251,10 +308,36 @@ impl Cli {
     #[must_use]
     pub fn wish(&self) -> Wish {
         match &self.command {
+            None if self.print.untrusted => Wish {
+                tier: Some(Tier::High),
+                inspect: true,
+                ..self.print.wish.wish(self.print.tools_wish())
+            },
             None => self.print.wish.wish(self.print.tools_wish()),
+            Some(Command::Inspect(_)) => Wish {
+                inspect: true,
+                ..Wish::default()
+            },
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
-            // The tier of a question is its own, not the host's.
-            Some(Command::Doctor(_) | Command::Policy(_)) => Wish::default(),
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
+                // The tier of a question is its own, not the host's.
+                PolicyCommand::Explain(_) => Wish::default(),
+            },
+            Some(Command::Doctor(_) | Command::Trust(_)) => Wish::default(),
+        }
+    }
+
+    /// The working directory, where it is not the process's own.
+    #[must_use]
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.command {
+            Some(Command::Policy(policy)) => match &policy.question {
+                PolicyCommand::Show(show) => show.dir.as_deref(),
+                PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+            },
+            Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
+            Some(Command::Tool(_) | Command::Doctor(_) | Command::Trust(_)) | None => None,
         }
     }
 }

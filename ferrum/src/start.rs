@@ -1,10 +1,11 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Confinement, confine};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
+use crate::trust::Trust;
 use ferrum_proto::charter::Wish;
 use ferrum_proto::seal::Granted;
 use ferrum_proto::terms::PathBytes;
@@ -20,6 +21,8 @@ pub struct Start {
     pub cwd: PathBuf,
     /// What the front itself has given up.
     pub confinement: Confinement,
+    /// What the operator has to accept before it counts.
+    pub trust: Trust,
     pub hosts: Waiting,
 }
 
@@ -41,8 +44,12 @@ impl Start {
     /// # Errors
     /// Any [`Failure`]; the launcher then ends with its socket.
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
+        cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
-        let config = Config::load(Environment::of_process())?;
+        let mut config = Config::load(Environment::of_process())?;
+        if cli.command.is_none() && cli.print.untrusted {
+            config.distrust();
+        }
         let cwd = find_cwd(&config)?;
         let wish = cli.wish();
         check_ceiling(&config, &wish)?;
@@ -56,14 +63,25 @@ impl Start {
             },
         };
         let first = match cli.command {
-            // doctor opens one host for each tier itself.
+            // They open their hosts themselves.
             Some(Command::Doctor(_)) => First::None,
-            Some(Command::Policy(_)) => First::Check,
+            Some(Command::Policy(ref policy)) => match policy.question {
+                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Explain(_) => First::Check,
+            },
+            Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
             Some(Command::Tool(_)) | None => First::Session,
         };
-        let asked = hosts.ask(config.charter(), first);
+        let trust = Trust::load(&config.dirs.data)?;
+        let mut charter = config.charter();
+        // A host in role check starts nothing, and must come up for the operator to see what is wrong.
+        if !matches!(first, First::Check) && !matches!(cli.command, Some(Command::Doctor(_))) {
+            let real = std::fs::canonicalize(&cwd).unwrap_or_else(|_| cwd.clone());
+            charter.remembered = trust.remembered(&real);
+        }
+        let asked = hosts.ask(charter, first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        if cli.command.is_none() {
+        if matches!(cli.command, None | Some(Command::Trust(_))) {
             make_data_directory(&config.dirs.data)?;
         }
         let confinement = confine(&config.dirs);
@@ -71,6 +89,7 @@ impl Start {
             config,
             cwd,
             confinement,
+            trust,
             hosts,
         })
     }
@@ -131,6 +150,12 @@ impl Waiting {
     pub(crate) fn probe(self) -> Result<Prober, Cause> {
         Prober::new(self.launcher, self.control, self.place.cwd)
     }
+}
+
+/// Before the launcher starts, which keeps the directory that it was started in.
+fn enter(dir: &Path) -> Result<(), Failure> {
+    std::env::set_current_dir(dir)
+        .map_err(|error| Failure::new(Kind::Usage, format!("--dir {}: {error}", dir.display())))
 }
 
 fn find_cwd(config: &Config) -> Result<PathBuf, Failure> {

@@ -1,5 +1,6 @@
 //! The effective policy of one session.
 
+use crate::origin::{Decided, Removed};
 use crate::{Network, Require, Selection, ShellMode, Tier, Tool};
 use std::path::PathBuf;
 
@@ -12,13 +13,14 @@ pub struct Grant {
     pub(crate) shell: ShellMode,
     pub(crate) require: Require,
     pub(crate) tools: Vec<Tool>,
-    pub(crate) tools_removed: Vec<(String, String)>,
+    pub(crate) tools_removed: Vec<Removed>,
     pub(crate) writable_roots: Vec<PathBuf>,
     pub(crate) readable_roots: Vec<PathBuf>,
     pub(crate) max_tool_rounds: u32,
     pub(crate) skills: Selection,
     pub(crate) mcp_enabled: bool,
     pub(crate) mcp: Selection,
+    pub(crate) origins: Vec<Decided>,
     pub(crate) notices: Vec<String>,
 }
 
@@ -54,9 +56,9 @@ impl Grant {
         &self.tools
     }
 
-    /// Names that are not exposed, each with the reason.
+    /// Tools that are not exposed, each with the reason.
     #[must_use]
-    pub fn tools_removed(&self) -> &[(String, String)] {
+    pub fn tools_removed(&self) -> &[Removed] {
         &self.tools_removed
     }
 
@@ -89,6 +91,12 @@ impl Grant {
     #[must_use]
     pub fn mcp(&self) -> &Selection {
         &self.mcp
+    }
+
+    /// Who decided each value.
+    #[must_use]
+    pub fn origins(&self) -> &[Decided] {
+        &self.origins
     }
 
     /// What the operator should be told about how the grant came out.

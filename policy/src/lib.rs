@@ -7,20 +7,26 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod basis;
+pub mod change;
 mod grant;
 pub mod isolation;
 mod judge;
+mod looser;
 mod narrow;
+pub mod origin;
 mod project;
 pub mod protect;
 pub mod shell;
+pub mod steering;
 mod terms;
 mod verdict;
 
-pub use action::{Action, Ground, Target};
+pub use action::{Action, Ground, Seen, Target};
 pub use grant::Grant;
 pub use judge::judge;
+pub use looser::looser;
 pub use narrow::{NarrowError, ProjectFile, UserPolicy, Wish, narrow};
-pub use project::{Expectation, PROJECT_BYTES_MAX, ProjectError, ProjectPolicy, Selection};
+pub use project::{Expectation, PROJECT_BYTES_MAX, Place, ProjectError, ProjectPolicy, Selection};
 pub use terms::{Isolation, Network, Require, ShellMode, Tier, Tool};
 pub use verdict::{Refusal, Verdict};

@@ -1,5 +1,6 @@
 //! user ∩ project ∩ wish; never widens.
 
+use crate::origin::{self, Removed, Source};
 use crate::{Grant, Network, ProjectPolicy, Require, Selection, ShellMode, Tier, Tool};
 use std::path::PathBuf;
 
@@ -61,7 +62,7 @@ pub fn narrow(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Resul
     let tier = choose_tier(user, &floor, wish, &mut notices)?;
     let (skills, mcp, mcp_enabled) = selections(projects);
     let (tools, tools_removed) = choose_tools(user, projects, wish, tier, &mut notices)?;
-    Ok(Grant {
+    let mut grant = Grant {
         tier,
         floor: floor.tier,
         network: choose_network(user, projects, wish, tier, &mut notices)?,
@@ -78,8 +79,11 @@ pub fn narrow(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Resul
         skills,
         mcp_enabled,
         mcp,
+        origins: Vec::new(),
         notices,
-    })
+    };
+    grant.origins = origin::of(user, projects, wish, &grant);
+    Ok(grant)
 }
 
 /// The lowest tier to be had, and who says so.
@@ -163,11 +167,7 @@ fn choose_network(
             _ => Ok(wished),
         };
     }
-    let default = match tier {
-        Tier::Low => user.network.unwrap_or(Network::Full),
-        Tier::Medium => user.network.unwrap_or(Network::Private),
-        Tier::High => Network::None,
-    };
+    let default = origin::default_network(user, tier);
     match cap {
         Some((network, project)) if network > default => {
             let file = project.path.display();
@@ -199,7 +199,67 @@ fn choose_shell(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Res
     }
 }
 
-type Tools = (Vec<Tool>, Vec<(String, String)>);
+type Tools = (Vec<Tool>, Vec<Removed>);
+
+/// The tools that somebody took away, each once: the first reason counts.
+#[derive(Default)]
+struct Removals(Vec<(Tool, Removed)>);
+
+impl Removals {
+    fn add(&mut self, tool: Tool, reason: impl Into<String>, source: Source) {
+        if self.of(tool).is_none() {
+            let removed = Removed {
+                tool: tool.name(),
+                reason: reason.into(),
+                source,
+            };
+            self.0.push((tool, removed));
+        }
+    }
+
+    fn of(&self, tool: Tool) -> Option<&Removed> {
+        let (_, removed) = self.0.iter().find(|(known, _)| *known == tool)?;
+        Some(removed)
+    }
+
+    /// What one pair of lists takes away.
+    fn by_lists(&mut self, lists: &Lists<'_>) {
+        for tool in Tool::ALL {
+            let named = |list: &[String]| list.iter().any(|name| name == tool.name());
+            if named(lists.deny) {
+                let reason = format!("denied by [tools] deny in {}", lists.file);
+                self.add(tool, reason, (lists.source)("tools.deny"));
+            } else if lists.allow.is_some_and(|allow| !named(allow)) {
+                let reason = format!("not in [tools] allow of {}", lists.file);
+                self.add(tool, reason, (lists.source)("tools.allow"));
+            }
+        }
+    }
+}
+
+/// One file's word on tools.
+struct Lists<'a> {
+    allow: Option<&'a Vec<String>>,
+    deny: &'a [String],
+    file: String,
+    source: Box<dyn Fn(&str) -> Source + 'a>,
+}
+
+fn lists<'a>(user: &'a UserPolicy, projects: &'a [ProjectFile]) -> Vec<Lists<'a>> {
+    let users = Lists {
+        allow: user.tools_allow.as_ref(),
+        deny: &user.tools_deny,
+        file: "the user's config".to_owned(),
+        source: Box::new(|key| Source::User(origin::user_key(key))),
+    };
+    let projects = projects.iter().map(|project| Lists {
+        allow: project.policy.tools_allow.as_ref(),
+        deny: &project.policy.tools_deny,
+        file: project.path.display().to_string(),
+        source: Box::new(|key| Source::project(project, key)),
+    });
+    std::iter::once(users).chain(projects).collect()
+}
 
 fn choose_tools(
     user: &UserPolicy,
@@ -208,64 +268,43 @@ fn choose_tools(
     tier: Tier,
     notices: &mut Vec<String>,
 ) -> Result<Tools, NarrowError> {
-    let mut removed: Vec<(Tool, String)> = Vec::new();
-    let mut remove = |tool: Tool, why: String| {
-        if !removed.iter().any(|(known, _)| *known == tool) {
-            removed.push((tool, why));
-        }
-    };
-    let user_lists = (
-        user.tools_allow.as_ref(),
-        &user.tools_deny,
-        "the user's config".to_owned(),
-    );
-    let project_lists = projects.iter().map(|project| {
-        let policy = &project.policy;
-        (
-            policy.tools_allow.as_ref(),
-            &policy.tools_deny,
-            project.path.display().to_string(),
-        )
-    });
-    for (allow, deny, source) in std::iter::once(user_lists).chain(project_lists) {
-        for name in allow.into_iter().flatten().chain(deny) {
+    let mut removals = Removals::default();
+    for lists in lists(user, projects) {
+        for name in lists.allow.into_iter().flatten().chain(lists.deny) {
             if Tool::from_name(name).is_none() {
+                let file = &lists.file;
                 notices.push(format!(
-                    "[tools] in {source} names {name}, which is no built-in tool"
+                    "[tools] in {file} names {name}, which is no built-in tool"
                 ));
             }
         }
-        for tool in Tool::ALL {
-            let name = tool.name();
-            if deny.iter().any(|denied| denied == name) {
-                remove(tool, format!("denied by [tools] deny in {source}"));
-            } else if allow.is_some_and(|allow| !allow.iter().any(|allowed| allowed == name)) {
-                remove(tool, format!("not in [tools] allow of {source}"));
-            }
-        }
+        removals.by_lists(&lists);
     }
     if tier == Tier::High {
-        remove(Tool::Write, "tier high writes nothing".to_owned());
-        remove(Tool::Edit, "tier high writes nothing".to_owned());
+        for tool in [Tool::Write, Tool::Edit] {
+            removals.add(tool, "tier high writes nothing", Source::Tier);
+        }
     }
-    let wished = wished_tools(wish, &removed)?;
-    let mut tools: Vec<Tool> = Tool::ALL
-        .into_iter()
-        .filter(|tool| wished.contains(tool))
-        .collect();
-    tools.retain(|tool| !removed.iter().any(|(known, _)| known == tool));
+    let wished = wished_tools(wish, &removals)?;
+    let is_left = |tool: &Tool| wished.contains(tool) && removals.of(*tool).is_none();
+    let mut tools: Vec<Tool> = Tool::ALL.into_iter().filter(is_left).collect();
     if !tools.contains(&Tool::Bash) && tools.contains(&Tool::Wait) {
         tools.retain(|tool| *tool != Tool::Wait);
-        removed.push((Tool::Wait, "it runs commands, and bash is not exposed".to_owned()));
+        let source = removals
+            .of(Tool::Bash)
+            .map_or(Source::Wish, |bash| bash.source.clone());
+        removals.add(Tool::Wait, "it runs commands, and bash is not exposed", source);
     }
-    let removed = removed
-        .into_iter()
-        .map(|(tool, why)| (tool.name().to_owned(), why))
-        .collect();
-    Ok((tools, removed))
+    for tool in Tool::ALL {
+        if !wished.contains(&tool) {
+            removals.add(tool, "it was not asked for", Source::Wish);
+        }
+    }
+    let removed = removals.0.into_iter().map(|(_, removed)| removed);
+    Ok((tools, removed.collect()))
 }
 
-fn wished_tools(wish: &Wish, removed: &[(Tool, String)]) -> Result<Vec<Tool>, NarrowError> {
+fn wished_tools(wish: &Wish, removals: &Removals) -> Result<Vec<Tool>, NarrowError> {
     let Some(names) = &wish.tools else {
         return Ok(Tool::ALL.to_vec());
     };
@@ -278,9 +317,9 @@ fn wished_tools(wish: &Wish, removed: &[(Tool, String)]) -> Result<Vec<Tool>, Na
                 hint: format!("the tools are {}", known.join(", ")),
             });
         };
-        if let Some((_, why)) = removed.iter().find(|(known, _)| *known == tool) {
+        if let Some(removed) = removals.of(tool) {
             return Err(NarrowError {
-                message: format!("the tool {name} is not to be had: {why}"),
+                message: format!("the tool {name} is not to be had: {}", removed.reason),
                 hint: "leave it out of the list".to_owned(),
             });
         }

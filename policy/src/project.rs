@@ -2,6 +2,8 @@
 
 use crate::{Network, Require, ShellMode, Tier};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -27,6 +29,29 @@ pub struct ProjectPolicy {
     pub mcp: Option<Selection>,
     /// `[[expect]]`: what the project wants policy to answer. It narrows nothing.
     pub expect: Vec<Expectation>,
+    /// Where each key stands, by its dotted name.
+    pub places: BTreeMap<String, Place>,
+}
+
+/// A place in a file, counted from 1; the column counts characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Place {
+    /// The place right after `text`.
+    #[must_use]
+    pub fn after(text: &str) -> Self {
+        let line = text.matches('\n').count() + 1;
+        let column = text.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Self {
+            line: narrow(line),
+            column: narrow(column),
+        }
+    }
 }
 
 /// A narrowing of named things: skills or MCP servers.
@@ -46,14 +71,13 @@ pub struct Expectation {
     pub safety: Option<Tier>,
     /// True for `allow`, false for `deny`.
     pub allow: bool,
-    pub line: u32,
+    pub place: Place,
 }
 
-/// Why a project file cannot be used. Line and column count from 1.
+/// Why a project file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProjectError {
-    pub line: u32,
-    pub column: u32,
+    pub place: Place,
     pub message: String,
     pub hint: String,
 }
@@ -65,31 +89,66 @@ impl ProjectPolicy {
     /// [`ProjectError`] for anything that is not a known key with a value of its kind, for a text
     /// above [`PROJECT_BYTES_MAX`], and for a byte order mark.
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
-        let reader = Reader { text };
-        if text.len() > PROJECT_BYTES_MAX {
-            return Err(reader.error(
-                &(0..0),
-                format!("the file is larger than {PROJECT_BYTES_MAX} bytes"),
-                "",
-            ));
+        let (policy, mut problems) = Self::examine(text);
+        if problems.is_empty() {
+            Ok(policy)
+        } else {
+            Err(problems.swap_remove(0))
         }
-        if text.starts_with('\u{feff}') {
-            return Err(reader.error(
-                &(0..0),
-                "the file begins with a byte order mark",
-                "save it as UTF-8 without one",
-            ));
+    }
+
+    /// Reads a project file to its end and tells everything that is wrong with it, in the order of
+    /// the text. What could be read counts only when nothing is wrong.
+    #[must_use]
+    pub fn examine(text: &str) -> (Self, Vec<ProjectError>) {
+        let reader = Reader {
+            text,
+            problems: RefCell::default(),
+            places: RefCell::default(),
+        };
+        let mut policy = reader.keep(reader.document(text)).unwrap_or_default();
+        policy.places = reader.places.into_inner();
+        let mut problems = reader.problems.into_inner();
+        problems.sort_by_key(|problem| problem.place);
+        (policy, problems)
+    }
+
+    /// The same policy as if the file did not hold `key` (a dotted name from [`Self::places`]).
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        let mut rest = self.clone();
+        match key {
+            "safety" => rest.safety = None,
+            "max_tool_rounds" => rest.max_tool_rounds = None,
+            "isolation.require" => rest.require = None,
+            "tools.allow" => rest.tools_allow = None,
+            "tools.deny" => rest.tools_deny.clear(),
+            "tools.readable_roots" => rest.readable_roots = None,
+            "tools.writable_roots" => rest.writable_roots = None,
+            "tools.network" => rest.network = None,
+            "tools.shell" => rest.shell = None,
+            "mcp.enabled" => rest.mcp_enabled = None,
+            "mcp.allow" => change(&mut rest.mcp, |mcp| mcp.allow = None),
+            "mcp.deny" => change(&mut rest.mcp, |mcp| mcp.deny.clear()),
+            "skills.inherit_global" => change(&mut rest.skills, |skills| skills.inherit = true),
+            "skills.allow" => change(&mut rest.skills, |skills| skills.allow = None),
+            "skills.deny" => change(&mut rest.skills, |skills| skills.deny.clear()),
+            _ => {}
         }
-        let table = DeTable::parse(text).map_err(|error| {
-            let span = error.span().unwrap_or(0..0);
-            reader.error(&span, error.message().to_owned(), "")
-        })?;
-        reader.policy(table.get_ref())
+        rest
+    }
+}
+
+fn change(selection: &mut Option<Selection>, change: impl FnOnce(&mut Selection)) {
+    if let Some(selection) = selection {
+        change(selection);
     }
 }
 
 struct Reader<'a> {
     text: &'a str,
+    problems: RefCell<Vec<ProjectError>>,
+    places: RefCell<BTreeMap<String, Place>>,
 }
 
 type Key<'i> = Spanned<Cow<'i, str>>;
@@ -117,88 +176,142 @@ const MCP: &[&str] = &["enabled", "allow", "deny"];
 const EXPECT: &[&str] = &["tool", "input", "safety", "verdict"];
 
 impl Reader<'_> {
-    fn policy(&self, table: &DeTable<'_>) -> Result<ProjectPolicy, ProjectError> {
+    /// Notes what is wrong, and goes on without it.
+    fn keep<T>(&self, read: Result<T, ProjectError>) -> Option<T> {
+        read.map_err(|problem| self.problems.borrow_mut().push(problem))
+            .ok()
+    }
+
+    /// Remembers where a known key stands.
+    fn at(&self, table: &str, key: &Key<'_>) {
+        let name = dotted(table, key.get_ref());
+        self.places
+            .borrow_mut()
+            .insert(name, self.place(key.span().start));
+    }
+
+    fn document(&self, text: &str) -> Result<ProjectPolicy, ProjectError> {
+        let whole = 0..0;
+        if text.len() > PROJECT_BYTES_MAX {
+            let message = format!("the file is larger than {PROJECT_BYTES_MAX} bytes");
+            return Err(self.error(&whole, message, ""));
+        }
+        if text.starts_with('\u{feff}') {
+            let message = "the file begins with a byte order mark";
+            return Err(self.error(&whole, message, "save it as UTF-8 without one"));
+        }
+        let table = DeTable::parse(text).map_err(|error| {
+            let span = error.span().unwrap_or(whole);
+            self.error(&span, error.message().replace('\n', ": "), "")
+        })?;
+        Ok(self.policy(table.get_ref()))
+    }
+
+    fn policy(&self, table: &DeTable<'_>) -> ProjectPolicy {
         let mut policy = ProjectPolicy::default();
         for (key, value) in table {
+            let inner = || self.keep(self.table(key, value));
             match key.get_ref().as_ref() {
-                "safety" => policy.safety = Some(self.tier(key, value)?),
-                "max_tool_rounds" => policy.max_tool_rounds = Some(self.rounds(key, value)?),
-                "tools" => self.tools(self.table(key, value)?, &mut policy)?,
-                "isolation" => self.isolation(self.table(key, value)?, &mut policy)?,
-                "skills" => policy.skills = Some(self.skills(self.table(key, value)?)?),
-                "mcp" => self.mcp(self.table(key, value)?, &mut policy)?,
-                "expect" => policy.expect = self.expectations(key, value)?,
-                _ => return Err(self.unknown(key, "", TOP)),
+                "safety" => policy.safety = self.leaf("", key, self.tier(key, value)),
+                "max_tool_rounds" => policy.max_tool_rounds = self.leaf("", key, self.rounds(key, value)),
+                "tools" => inner()
+                    .into_iter()
+                    .for_each(|table| self.tools(table, &mut policy)),
+                "isolation" => inner()
+                    .into_iter()
+                    .for_each(|table| self.isolation(table, &mut policy)),
+                "skills" => policy.skills = inner().map(|table| self.skills(table)),
+                "mcp" => inner().into_iter().for_each(|table| self.mcp(table, &mut policy)),
+                "expect" => policy.expect = self.expectations(key, value),
+                _ => self.unknown(key, "", TOP),
             }
         }
-        Ok(policy)
+        policy
     }
 
-    fn tools(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) -> Result<(), ProjectError> {
+    /// The value of a known key, where it could be read.
+    fn leaf<T>(&self, table: &str, key: &Key<'_>, read: Result<T, ProjectError>) -> Option<T> {
+        self.at(table, key);
+        self.keep(read)
+    }
+
+    fn tools(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) {
         for (key, value) in table {
+            let strings = || self.leaf("tools", key, self.strings(key, value));
             match key.get_ref().as_ref() {
-                "allow" => policy.tools_allow = Some(self.strings(key, value)?),
-                "deny" => policy.tools_deny = self.strings(key, value)?,
-                "readable_roots" => policy.readable_roots = Some(self.strings(key, value)?),
-                "writable_roots" => policy.writable_roots = Some(self.strings(key, value)?),
+                "allow" => policy.tools_allow = strings(),
+                "deny" => policy.tools_deny = strings().unwrap_or_default(),
+                "readable_roots" => policy.readable_roots = strings(),
+                "writable_roots" => policy.writable_roots = strings(),
                 "network" => {
-                    let words = [Network::Full, Network::Private, Network::None];
-                    policy.network = Some(self.word(key, value, &words.map(|word| (word.name(), word)))?);
+                    let words =
+                        [Network::Full, Network::Private, Network::None].map(|word| (word.name(), word));
+                    policy.network = self.leaf("tools", key, self.word(key, value, &words));
                 }
                 "shell" => {
-                    let words = [ShellMode::Auto, ShellMode::Static];
-                    policy.shell = Some(self.word(key, value, &words.map(|word| (word.name(), word)))?);
+                    let words = [ShellMode::Auto, ShellMode::Static].map(|word| (word.name(), word));
+                    policy.shell = self.leaf("tools", key, self.word(key, value, &words));
                 }
-                _ => return Err(self.unknown(key, "tools", TOOLS)),
+                _ => self.unknown(key, "tools", TOOLS),
             }
         }
-        Ok(())
     }
 
-    fn isolation(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) -> Result<(), ProjectError> {
+    fn isolation(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) {
         for (key, value) in table {
-            if key.get_ref() != "require" {
-                return Err(self.unknown(key, "isolation", &["require"]));
+            if key.get_ref() == "require" {
+                let words = [Require::Any, Require::Kernel, Require::Full].map(|word| (word.name(), word));
+                policy.require = self.leaf("isolation", key, self.word(key, value, &words));
+            } else {
+                self.unknown(key, "isolation", &["require"]);
             }
-            let words = [Require::Any, Require::Kernel, Require::Full];
-            policy.require = Some(self.word(key, value, &words.map(|word| (word.name(), word)))?);
         }
-        Ok(())
     }
 
-    fn skills(&self, table: &DeTable<'_>) -> Result<Selection, ProjectError> {
+    fn skills(&self, table: &DeTable<'_>) -> Selection {
         let mut selection = Selection::all();
         for (key, value) in table {
+            let strings = || self.leaf("skills", key, self.strings(key, value));
             match key.get_ref().as_ref() {
-                "inherit_global" => selection.inherit = self.boolean(key, value)?,
-                "allow" => selection.allow = Some(self.strings(key, value)?),
-                "deny" => selection.deny = self.strings(key, value)?,
-                _ => return Err(self.unknown(key, "skills", SKILLS)),
+                "inherit_global" => {
+                    let read = self.leaf("skills", key, self.boolean(key, value));
+                    selection.inherit = read.unwrap_or(true);
+                }
+                "allow" => selection.allow = strings(),
+                "deny" => selection.deny = strings().unwrap_or_default(),
+                _ => self.unknown(key, "skills", SKILLS),
             }
         }
-        Ok(selection)
+        selection
     }
 
-    fn mcp(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) -> Result<(), ProjectError> {
+    fn mcp(&self, table: &DeTable<'_>, policy: &mut ProjectPolicy) {
         let mut selection = Selection::all();
         for (key, value) in table {
+            let strings = || self.leaf("mcp", key, self.strings(key, value));
             match key.get_ref().as_ref() {
-                "enabled" => policy.mcp_enabled = Some(self.boolean(key, value)?),
-                "allow" => selection.allow = Some(self.strings(key, value)?),
-                "deny" => selection.deny = self.strings(key, value)?,
-                _ => return Err(self.unknown(key, "mcp", MCP)),
+                "enabled" => policy.mcp_enabled = self.leaf("mcp", key, self.boolean(key, value)),
+                "allow" => selection.allow = strings(),
+                "deny" => selection.deny = strings().unwrap_or_default(),
+                _ => self.unknown(key, "mcp", MCP),
             }
         }
         policy.mcp = Some(selection);
-        Ok(())
     }
 
-    fn expectations(&self, key: &Key<'_>, value: &Value<'_>) -> Result<Vec<Expectation>, ProjectError> {
+    fn expectations(&self, key: &Key<'_>, value: &Value<'_>) -> Vec<Expectation> {
         let Some(rows) = value.get_ref().as_array() else {
-            return Err(self.kind(key, value, "a list of tables ([[expect]])"));
+            let wrong = self.kind(key, value, "a list of tables ([[expect]])");
+            self.problems.borrow_mut().push(wrong);
+            return Vec::new();
         };
         rows.iter()
-            .map(|row| self.expectation(self.table(key, row)?, row))
+            .filter_map(|row| {
+                self.keep(
+                    self.table(key, row)
+                        .and_then(|table| self.expectation(table, row)),
+                )
+            })
             .collect()
     }
 
@@ -210,17 +323,17 @@ impl Reader<'_> {
                 "input" => input = Some(self.string(key, value)?),
                 "safety" => safety = Some(self.tier(key, value)?),
                 "verdict" => allow = Some(self.word(key, value, &[("allow", true), ("deny", false)])?),
-                _ => return Err(self.unknown(key, "expect", EXPECT)),
+                _ => self.unknown(key, "expect", EXPECT),
             }
         }
-        let (line, _) = self.position(row.span().start);
+        let place = self.place(row.span().start);
         match (tool, input, allow) {
             (Some(tool), Some(input), Some(allow)) => Ok(Expectation {
                 tool,
                 input,
                 safety,
                 allow,
-                line,
+                place,
             }),
             _ => Err(self.error(&row.span(), "[[expect]] needs tool, input and verdict", "")),
         }
@@ -296,18 +409,16 @@ impl Reader<'_> {
         )
     }
 
-    fn unknown(&self, key: &Key<'_>, table: &str, known: &[&str]) -> ProjectError {
+    fn unknown(&self, key: &Key<'_>, table: &str, known: &[&str]) {
         let name = key.get_ref();
-        let path = if table.is_empty() {
-            name.to_string()
-        } else {
-            format!("{table}.{name}")
-        };
         let hint = match known.iter().min_by_key(|candidate| distance(name, candidate)) {
-            Some(nearest) if distance(name, nearest) <= 3 => format!("did you mean {nearest}?"),
-            _ => format!("a project file may hold {}", known.join(", ")),
+            Some(nearest) if distance(name, nearest) <= 3 => {
+                format!("did you mean {}?", dotted(table, nearest))
+            }
+            _ => format!("a project file may hold {} here", known.join(", ")),
         };
-        self.error(&key.span(), format!("unknown key {path}"), hint)
+        let problem = self.error(&key.span(), format!("unknown key {}", dotted(table, name)), hint);
+        self.problems.borrow_mut().push(problem);
     }
 
     fn error(
@@ -316,23 +427,23 @@ impl Reader<'_> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> ProjectError {
-        let (line, column) = self.position(span.start);
         ProjectError {
-            line,
-            column,
+            place: self.place(span.start),
             message: message.into(),
             hint: hint.into(),
         }
     }
 
-    fn position(&self, at: usize) -> (u32, u32) {
-        let before = &self.text[..self.text.floor_char_boundary(at.min(self.text.len()))];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
-        (
-            u32::try_from(line).unwrap_or(u32::MAX),
-            u32::try_from(column).unwrap_or(u32::MAX),
-        )
+    fn place(&self, at: usize) -> Place {
+        Place::after(&self.text[..self.text.floor_char_boundary(at.min(self.text.len()))])
+    }
+}
+
+fn dotted(table: &str, key: &str) -> String {
+    if table.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{table}.{key}")
     }
 }
 
@@ -388,6 +499,43 @@ mod tests {
         assert!(policy.skills.is_some_and(|skills| !skills.inherit));
         assert_eq!(policy.mcp_enabled, Some(false));
         assert_eq!(policy.expect.len(), 1);
+        let at = |key: &str| policy.places.get(key).map(|place| (place.line, place.column));
+        assert_eq!(at("safety"), Some((1, 1)));
+        assert_eq!(
+            (at("tools.network"), at("mcp.enabled")),
+            (Some((8, 1)), Some((16, 1)))
+        );
+        assert_eq!(policy.places.len(), 12);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_in_the_order_of_the_text() {
+        let text = "safety = \"hi\"\n[tools]\nshll = 1\ndeny = 2\n[isolation]\nrequire = \"ful\"\n[[expect]]\ntool = 1\n";
+        let (_, problems) = ProjectPolicy::examine(text);
+        let lines: Vec<u32> = problems.iter().map(|problem| problem.place.line).collect();
+        assert_eq!(lines, [1, 3, 4, 6, 8], "{problems:?}");
+        assert!(problems[1].hint.contains("tools.shell"), "{problems:?}");
+    }
+
+    #[test]
+    fn every_key_can_be_left_out() {
+        let text = "safety = \"high\"\nmax_tool_rounds = 5\n[tools]\nallow = [\"read\"]\ndeny = [\"bash\"]\n\
+                    readable_roots = [\"docs\"]\nwritable_roots = [\".\"]\nnetwork = \"none\"\nshell = \"static\"\n\
+                    [isolation]\nrequire = \"full\"\n[skills]\ninherit_global = false\nallow = [\"a\"]\ndeny = [\"b\"]\n\
+                    [mcp]\nenabled = false\nallow = [\"a\"]\ndeny = [\"b\"]\n";
+        let policy = ProjectPolicy::parse(text).expect("valid");
+        for key in policy.places.keys() {
+            assert_ne!(policy.without(key), policy, "{key}");
+        }
+        let places = policy.places.clone();
+        let none = places.keys().fold(policy, |rest, key| rest.without(key));
+        let empty = ProjectPolicy {
+            skills: Some(Selection::all()),
+            mcp: Some(Selection::all()),
+            places,
+            ..ProjectPolicy::default()
+        };
+        assert_eq!(none, empty);
     }
 
     #[test]
@@ -402,13 +550,13 @@ mod tests {
     #[test]
     fn unknown_keys_fail_with_place_and_nearest_key() {
         let unknown = error("safty = \"high\"\n");
-        assert_eq!((unknown.line, unknown.column), (1, 1));
+        assert_eq!((unknown.place.line, unknown.place.column), (1, 1));
         assert!(
             unknown.message.contains("safty") && unknown.hint.contains("safety"),
             "{unknown:?}"
         );
         let nested = error("safety = \"low\"\n[tools]\n  writeable_roots = [\".\"]\n");
-        assert_eq!((nested.line, nested.column), (3, 3));
+        assert_eq!((nested.place.line, nested.place.column), (3, 3));
         assert!(nested.hint.contains("writable_roots"), "{nested:?}");
         for text in [
             "[[mcp.servers]]\nname = \"x\"\n",
@@ -442,7 +590,7 @@ mod tests {
             "[[expect]]\ntool = \"bash\"\n",
         ] {
             let error = error(text);
-            assert!(error.line >= 1 && error.column >= 1, "{text}");
+            assert!(error.place.line >= 1 && error.place.column >= 1, "{text}");
         }
         let big = format!("#{}", "x".repeat(PROJECT_BYTES_MAX));
         assert!(ProjectPolicy::parse(&big).is_err());

@@ -72,3 +72,21 @@ fn every_limit_is_documented() {
         assert!(DOCUMENT.contains(&format!("`limit-{limit}`")), "limit-{limit}");
     }
 }
+
+#[test]
+fn the_table_of_the_steering_report_is_documented() {
+    let line = |row: &policy::steering::Row| {
+        let patterns: Vec<String> = row
+            .patterns
+            .iter()
+            .map(|pattern| format!("`{pattern}`"))
+            .collect();
+        format!("| `{}` | {} | {} |", row.kind, row.who, patterns.join(" "))
+    };
+    let table: Vec<String> = policy::steering::TABLE.iter().map(line).collect();
+    assert!(
+        DOCUMENT.contains(&table.join("\n")),
+        "docs/POLICY.md lacks this table:\n{}",
+        table.join("\n")
+    );
+}

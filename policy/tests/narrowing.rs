@@ -1,5 +1,6 @@
 //! narrow() never widens, and says who narrowed; judge() on files.
 
+use policy::origin::Source;
 use policy::{
     Action, Grant, Ground, Isolation, NarrowError, Network, ProjectFile, ProjectPolicy, Require, ShellMode,
     Target, Tier, Tool, UserPolicy, Verdict, Wish, judge, narrow,
@@ -150,9 +151,9 @@ fn tools_are_capped_removed_and_named() {
         grant
             .tools_removed()
             .iter()
-            .any(|(name, why)| name == "bash" && why.contains("config.toml"))
+            .any(|removed| removed.tool == "bash" && removed.reason.contains("config.toml"))
     );
-    assert!(grant.tools_removed().iter().any(|(name, _)| name == "wait"));
+    assert!(grant.tools_removed().iter().any(|removed| removed.tool == "wait"));
     let high = narrow(&user(), &[], &wish(Tier::High)).expect("granted");
     assert!(!high.tools().contains(&Tool::Write) && !high.tools().contains(&Tool::Edit));
     assert!(narrow(&user(), &[], &tools(&["frobnicate"])).is_err());
@@ -297,32 +298,38 @@ fn a_tool_that_is_not_exposed_is_refused_with_the_reason() {
     );
 }
 
-prop_compose! {
-    fn some_project()(
-        safety in prop::option::of(prop::sample::select(vec![Tier::Low, Tier::Medium, Tier::High])),
-        network in prop::option::of(prop::sample::select(vec![Network::Full, Network::Private, Network::None])),
-        shell in prop::option::of(prop::sample::select(vec![ShellMode::Auto, ShellMode::Static])),
-        require in prop::option::of(prop::sample::select(vec![Require::Any, Require::Kernel, Require::Full])),
-        rounds in prop::option::of(1u32..50),
-        deny in prop::collection::vec(prop::sample::select(vec!["read", "bash", "edit", "grep"]), 0..3),
-        allow in prop::option::of(prop::collection::vec(prop::sample::select(vec!["read", "bash", "wait", "ls"]), 0..4)),
-        root in prop::option::of(prop::sample::select(vec!["/project", "/project/a", "/project/a/b", "/project/c"])),
-    ) -> ProjectFile {
-        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let policy = ProjectPolicy {
-            safety, network, shell, require,
-            max_tool_rounds: rounds,
-            tools_deny: owned(deny),
-            tools_allow: allow.map(owned),
-            ..ProjectPolicy::default()
-        };
-        ProjectFile {
-            path: "/project/.ferrum/config.toml".into(),
-            policy,
-            writable_roots: root.map(|root| vec![PathBuf::from(root)]),
-            readable_roots: None,
-        }
-    }
+/// The text of a project file, with some keys set.
+fn some_text() -> impl Strategy<Value = String> {
+    let word = |key: &'static str, words: &'static [&'static str]| {
+        prop::option::of(prop::sample::select(words))
+            .prop_map(move |word| word.map(|word| format!("{key} = \"{word}\"\n")))
+    };
+    let list = |key: &'static str, words: &'static [&'static str]| {
+        let names = prop::collection::vec(prop::sample::select(words), 0..4);
+        prop::option::of(names).prop_map(move |names| names.map(|names| format!("{key} = {names:?}\n")))
+    };
+    let keys = (
+        word("safety", &["low", "medium", "high"]),
+        prop::option::of(1u32..50).prop_map(|rounds| rounds.map(|n| format!("max_tool_rounds = {n}\n"))),
+        word("tools.network", &["full", "private", "none"]),
+        word("tools.shell", &["auto", "static"]),
+        word("isolation.require", &["any", "kernel", "full"]),
+        list("tools.deny", &["read", "bash", "edit", "grep"]),
+        list("tools.allow", &["read", "bash", "wait", "ls"]),
+        word("tools.writable_roots.0", &["", "a", "a/b", "c"]),
+        list("mcp.deny", &["x", "y"]),
+    );
+    keys.prop_map(|(a, b, c, d, e, f, g, root, i)| {
+        let root = root.map(|line| {
+            let name = line.split('"').nth(1).unwrap_or_default().to_owned();
+            format!("tools.writable_roots = [{name:?}]\n")
+        });
+        [a, b, c, d, e, f, g, root, i].into_iter().flatten().collect()
+    })
+}
+
+fn some_project() -> impl Strategy<Value = ProjectFile> {
+    some_text().prop_map(|text| project(&text))
 }
 
 fn is_within(inner: &Grant, outer: &Grant) -> bool {
@@ -345,6 +352,61 @@ fn is_within(inner: &Grant, outer: &Grant) -> bool {
             .all(|root| outer.writable_roots().iter().any(|outer| root.starts_with(outer)))
 }
 
+fn value(grant: &Grant, key: &str) -> String {
+    match key {
+        "safety" => format!("{:?}", grant.tier()),
+        "safety.floor" => format!("{:?}", grant.floor()),
+        "tools.network" => format!("{:?}", grant.network()),
+        "tools.shell" => format!("{:?}", grant.shell()),
+        "isolation.require" => format!("{:?}", grant.require()),
+        "tools" => format!("{:?}", grant.tools()),
+        "tools.writable_roots" => format!("{:?}", grant.writable_roots()),
+        "tools.readable_roots" => format!("{:?}", grant.readable_roots()),
+        "max_tool_rounds" => format!("{:?}", grant.max_tool_rounds()),
+        "mcp.enabled" => format!("{:?}", grant.mcp_enabled()),
+        "mcp.deny" => format!("{:?}", grant.mcp().deny),
+        "mcp.allow" => format!("{:?}", grant.mcp().allow),
+        "skills.inherit_global" => format!("{:?}", grant.skills().inherit),
+        "skills.allow" => format!("{:?}", grant.skills().allow),
+        "skills.deny" => format!("{:?}", grant.skills().deny),
+        unknown => panic!("no value for {unknown}"),
+    }
+}
+
+#[test]
+fn the_file_and_line_that_narrowed_are_named() {
+    let files = [
+        ProjectFile {
+            path: "/project/.ferrum/config.toml".into(),
+            ..project("[tools]\ndeny = [\"bash\"]\nnetwork = \"none\"\n")
+        },
+        ProjectFile {
+            path: "/.ferrum/config.toml".into(),
+            ..project("# outer\n\nsafety = \"medium\"\ntools.network = \"none\"\n")
+        },
+    ];
+    let grant = narrow(&user(), &files, &Wish::default()).expect("granted");
+    let sources = |key: &str| {
+        let decided = grant.origins().iter().find(|decided| decided.key == key);
+        decided.map(|decided| decided.sources.clone()).unwrap_or_default()
+    };
+    let at = |file: &str, line| Source::Project {
+        file: file.into(),
+        line,
+    };
+    let (inner, outer) = ("/project/.ferrum/config.toml", "/.ferrum/config.toml");
+    assert_eq!(sources("tools.network"), [at(inner, 3), at(outer, 4)]);
+    assert_eq!(sources("safety"), [Source::User("safety.tier")]);
+    assert_eq!(sources("safety.floor"), [at(outer, 3)]);
+    assert_eq!(sources("tools"), [at(inner, 2)]);
+    let high = narrow(&user(), &files, &wish(Tier::High)).expect("granted");
+    let wished = high.origins().iter().find(|decided| decided.key == "safety");
+    assert_eq!(
+        wished.map(|decided| decided.sources.clone()),
+        Some(vec![Source::Wish])
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -355,5 +417,29 @@ proptest! {
         more.insert(0, one);
         let with = narrow(&user(), &more, &Wish::default()).expect("inside the user's roots");
         prop_assert!(is_within(&with, &without), "{with:?} is wider than {without:?}");
+    }
+    /// A file that is not named as an origin of a value has nothing to do with it.
+    #[test]
+    fn a_value_stays_without_the_files_that_are_not_its_origin(texts in prop::collection::vec(some_text(), 1..4)) {
+        let files: Vec<ProjectFile> = (0..).zip(&texts).map(|(number, text)| ProjectFile {
+            path: format!("/project/{number}/config.toml").into(),
+            ..project(text)
+        }).collect();
+        let grant = narrow(&user(), &files, &Wish::default()).expect("inside the user's roots");
+        let safety = grant.origins().iter().find(|decided| decided.key == "safety").expect("decided");
+        for decided in grant.origins() {
+            let by_tier = decided.sources.contains(&Source::Tier).then_some(&safety.sources);
+            for file in &files {
+                let named = decided.sources.iter().chain(by_tier.into_iter().flatten()).any(|source| {
+                    matches!(source, Source::Project { file: path, line } if *path == file.path && *line > 0)
+                });
+                if named {
+                    continue;
+                }
+                let rest: Vec<ProjectFile> = files.iter().filter(|other| *other != file).cloned().collect();
+                let without = narrow(&user(), &rest, &Wish::default()).expect("inside the user's roots");
+                prop_assert_eq!(value(&without, decided.key), value(&grant, decided.key), "{} and {:?}", decided.key, file);
+            }
+        }
     }
 }

@@ -10,6 +10,8 @@ pub struct Ground {
     pub who: Who,
     /// Stands in a key of the environment and in the operator's own files, and nowhere else.
     pub secret: String,
+    /// Where the scripted model listens; 0 where there is none.
+    pub port: u16,
     base: PathBuf,
     /// Removes it at the end; `None` in a [`Ground::placeless`] copy.
     _dir: Option<tempfile::TempDir>,
@@ -24,6 +26,7 @@ impl Ground {
         let ground = Self {
             who: who.clone(),
             secret: format!("leak-{}", ferrum_tests::scene::unique()),
+            port: 0,
             base,
             _dir: Some(dir),
         };
@@ -39,6 +42,7 @@ impl Ground {
         Self {
             who: self.who.clone(),
             secret: self.secret.clone(),
+            port: self.port,
             base: self.base.clone(),
             _dir: None,
         }
@@ -81,7 +85,7 @@ impl Ground {
         let filled = places.iter().fold(text.to_owned(), |text, (name, path)| {
             text.replace(name, &path.display().to_string())
         });
-        repeated(&filled)
+        repeated(&filled.replace("{PORT}", &self.port.to_string()))
     }
 
     /// A path of the case: absolute, or from the working directory.

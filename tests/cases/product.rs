@@ -174,7 +174,7 @@ fn model(task: &Task, ground: &Ground, problem: &Arc<Mutex<Option<String>>>) -> 
     })
 }
 
-fn ferrum(ground: &Ground, prepared: &Prepared) -> Command {
+pub fn ferrum(ground: &Ground, prepared: &Prepared) -> Command {
     let mut command = Command::new(place::ferrum());
     command
         .env_clear()

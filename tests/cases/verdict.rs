@@ -24,6 +24,12 @@ pub fn of(case: Case) -> Result<(), Vec<String>> {
     if case.expect.has("broken") {
         return Err(vec![case.title]);
     }
+    if case.answers.is_some() {
+        return crate::stream::of(&case).map_err(|problem| vec![problem])?;
+    }
+    if crate::start::FEATURES.contains(&case.tool.as_str()) {
+        return crate::start::of(&case);
+    }
     let engines: &[bool] = if case.both_engines {
         &[false, true]
     } else {
@@ -78,7 +84,11 @@ fn attempt(case: &Case, with_program: bool) -> Result<Option<Vec<String>>, Strin
         ground: &ground,
     };
     let mut problems = scene.problems(&case.expect);
-    problems.extend(always(case, &task, &ran, &prepared, &ground));
+    let calls_panic = task
+        .calls
+        .iter()
+        .any(|(_, call)| call.to_string().contains("panicked"));
+    problems.extend(always(&case.tool, calls_panic, &ran, &prepared, &ground));
     problems.extend(leftovers(case, &task, &before, &ground));
     Ok(Some(problems))
 }
@@ -164,7 +174,13 @@ fn spoken_of(expect: &Keys, ground: &Ground) -> Result<Vec<PathBuf>, String> {
 }
 
 /// What holds for every case: no panic, no hang, nobody left, no secret shown.
-fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Ground) -> Vec<String> {
+pub fn always(
+    feature: &str,
+    calls_panic: bool,
+    ran: &Ran,
+    prepared: &Prepared,
+    ground: &Ground,
+) -> Vec<String> {
     let mut problems = Vec::new();
     let answers = ran.answers.iter().chain(&ran.then);
     let texts: String = answers.map(|answer| answer.text.as_str()).collect();
@@ -178,10 +194,6 @@ fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Gro
     if ran.seen.hung {
         problems.push("it hung".to_owned());
     }
-    let calls_panic = task
-        .calls
-        .iter()
-        .any(|(_, call)| call.to_string().contains("panicked"));
     if (all.contains("panicked at") && !calls_panic) || (ran.seen.status.is_none() && !ran.seen.hung) {
         problems.push(format!("it panicked or was killed: {all}"));
     }
@@ -200,7 +212,7 @@ fn always(case: &Case, task: &Task, ran: &Ran, prepared: &Prepared, ground: &Gro
         .filter_map(|(_, value)| value.clone());
     for secret in named.chain([ground.secret.clone()]) {
         if all.contains(&secret) {
-            problems.push(format!("a secret is shown by {}", case.tool));
+            problems.push(format!("a secret is shown by {feature}"));
         }
     }
     problems

@@ -11,6 +11,7 @@ pub mod processes;
 pub mod provider;
 pub mod run;
 pub mod scene;
+pub mod schema;
 pub mod sys;
 pub mod who;
 pub mod wire;

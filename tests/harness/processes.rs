@@ -76,6 +76,18 @@ fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
+/// Processor time that `pid` has used, in ticks of a hundredth of a second.
+///
+/// # Panics
+/// When there is no such process.
+#[must_use]
+pub fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a live process");
+    let fields = stat.rsplit_once(") ").expect("a name").1;
+    let times = fields.split(' ').skip(11).take(2);
+    times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
 /// A process of the scene's user that escapes try to harm.
 pub struct Victim {
     child: Child,

@@ -1,8 +1,10 @@
 //! The view of tier low: the machine as the user sees it, with single places covered.
 
 use super::mounts::{Step, bind_here, cover as cover_with_nothing, cover_proc};
+use crate::report;
 use crate::sys::mount as sys;
-use ferrum_proto::seal::Seal;
+use ferrum_proto::seal::{Access, Seal, ViewEntry};
+use ferrum_proto::terms::PathBytes;
 use nix::mount::{MsFlags, mount};
 use std::ffi::CString;
 use std::fs;
@@ -78,6 +80,44 @@ pub fn cover(seal: &Seal) -> Result<(), Step> {
     }
     terminals()?;
     cover_proc()
+}
+
+/// The view of low, as it is reported: everything, less what is covered.
+#[must_use]
+pub fn entries(seal: &Seal, covered: bool) -> Vec<ViewEntry> {
+    let places = &seal.charter.places;
+    let home = places.home.as_path();
+    let below_home = |names: &[&str]| names.iter().map(|name| home.join(name)).collect::<Vec<_>>();
+    let own = [&places.config, &places.data].map(|place| place.to_path_buf());
+    let system = policy::protect::SYSTEM_UNWRITABLE.iter().map(PathBuf::from);
+    let system: Vec<PathBuf> = system.filter(|path| !is_kernel_tree(path)).collect();
+    let groups = [
+        (own.to_vec(), Access::None, "Ferrum's own"),
+        (
+            below_home(policy::protect::CREDENTIALS_HOME),
+            Access::None,
+            "credentials",
+        ),
+        (
+            below_home(policy::protect::START_UP_HOME),
+            Access::Read,
+            "run on their own",
+        ),
+        (system, Access::Read, "system"),
+        (vec![places.cache.to_path_buf()], Access::Read, "Ferrum's own"),
+    ];
+    let entry = |path: &Path, access, why: &str, held_by: &[(&str, bool)]| ViewEntry {
+        path: PathBytes::from(path),
+        access,
+        why: why.into(),
+        held_by: report::names(held_by),
+    };
+    let mut entries = vec![entry(Path::new("/"), Access::Write, "all that you may", &[])];
+    for (paths, access, why) in groups {
+        let there = paths.iter().filter(|path| fs::symlink_metadata(path).is_ok());
+        entries.extend(there.map(|path| entry(path, access, why, &[("mount view", covered)])));
+    }
+    entries
 }
 
 /// Covered in part, by `cover_proc`, or full of what ordinary programs write.

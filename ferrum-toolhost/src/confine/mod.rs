@@ -42,6 +42,9 @@ pub enum Mode {
 pub struct Restriction<'a> {
     pub mode: Mode,
     pub namespaces: Namespaces,
+    /// No user namespace can be made inside: the host may then use clone3, whose flags no filter
+    /// can read. Commands never may.
+    pub innermost: bool,
     pub tier: Tier,
     /// As granted; what is in force follows from the namespaces.
     pub network: Network,
@@ -57,6 +60,7 @@ pub struct Confined {
     walls: Walls,
     network: Network,
     layer: Option<OwnedFd>,
+    innermost: bool,
 }
 
 impl Confined {
@@ -77,6 +81,16 @@ impl Confined {
     /// The system's, when descriptors run out.
     pub fn layer(&self) -> io::Result<Option<OwnedFd>> {
         self.layer.as_ref().map(OwnedFd::try_clone).transpose()
+    }
+
+    /// The filter that each command adds to the host's.
+    #[must_use]
+    pub fn command_filter(&self) -> Vec<libc::sock_filter> {
+        if self.innermost {
+            seccomp::command()
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -99,6 +113,7 @@ pub fn restrict(plan: &Restriction<'_>) -> Result<Confined, Step> {
         deny_unix: !mounted && plan.tier != Tier::Low,
         shared_pids: plan.mode != Mode::Full,
         deny_exec: false,
+        deny_clone3: !plan.innermost,
         deny_ipc: !plan.namespaces.ipc && plan.tier != Tier::Low,
         deny_attributes: !mounted && plan.tier == Tier::High,
     };
@@ -119,6 +134,7 @@ pub fn restrict(plan: &Restriction<'_>) -> Result<Confined, Step> {
         walls,
         network,
         layer,
+        innermost: plan.innermost,
     })
 }
 
@@ -179,6 +195,7 @@ pub fn reader<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
                 deny_unix: true,
                 shared_pids: true,
                 deny_exec: true,
+                deny_clone3: true,
                 deny_ipc: true,
                 deny_attributes: true,
             })?;

@@ -56,11 +56,12 @@ impl Namespaces {
         })
     }
 
-    /// First acts inside: the id maps, and the loopback interface.
+    /// First acts inside: the id maps, and the loopback interface. Returns whether no user
+    /// namespace can be made from here on, by anybody inside.
     ///
     /// # Errors
     /// [`Step`].
-    pub fn settle(self, ids: Ids) -> Result<(), Step> {
+    pub fn settle(self, ids: Ids) -> Result<bool, Step> {
         let step = |what: &str, result: io::Result<()>| {
             result.map_err(|source| Step {
                 what: what.into(),
@@ -79,6 +80,8 @@ impl Namespaces {
         if self.loopback {
             step("bring up the loopback interface", loopback_up())?;
         }
-        Ok(())
+        // The limit of the namespace itself, so it is ours to set. Nobody can raise it again: that
+        // takes a capability that is given up.
+        Ok(fs::write("/proc/sys/user/max_user_namespaces", "0").is_ok())
     }
 }

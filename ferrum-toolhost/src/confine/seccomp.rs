@@ -26,6 +26,9 @@ pub struct Profile {
     pub shared_pids: bool,
     /// No program can be started: for the reader thread.
     pub deny_exec: bool,
+    /// clone3 does not exist. It hides its flags behind a pointer; with ENOSYS libc falls back to
+    /// clone, with EPERM threads fail.
+    pub deny_clone3: bool,
     /// System V and POSIX queues, semaphores and shared memory: where no ipc namespace parts those
     /// of the session from the user's.
     pub deny_ipc: bool,
@@ -54,11 +57,9 @@ const DENIED: &[(libc::c_long, Answer)] = &[
     (libc::SYS_fsmount, EPERM),
     (libc::SYS_fspick, EPERM),
     (libc::SYS_mount_setattr, EPERM),
-    // Namespaces. clone3 hides its flags behind a pointer; with ENOSYS libc falls back to clone,
-    // with EPERM threads fail.
+    // Namespaces.
     (libc::SYS_unshare, EPERM),
     (libc::SYS_setns, EPERM),
-    (libc::SYS_clone3, ENOSYS),
     // The kernel itself.
     (libc::SYS_init_module, EPERM),
     (libc::SYS_finit_module, EPERM),
@@ -267,6 +268,9 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
         p.deny(libc::SYS_execveat, EPERM);
         p.deny(libc::SYS_socket, EPERM);
     }
+    if profile.deny_clone3 {
+        p.deny(libc::SYS_clone3, ENOSYS);
+    }
     let groups = [
         (profile.deny_ipc, IPC, ENOSYS),
         (profile.deny_attributes, ATTRIBUTES, EPERM),
@@ -385,6 +389,15 @@ fn socket_families(p: &mut Program, profile: Profile, pair: bool) {
     p.answer(EAFNOSUPPORT);
 }
 
+/// What a command adds where its host may use clone3. The architecture was checked by the host's.
+pub(super) fn command() -> Vec<libc::sock_filter> {
+    let mut p = Program(Vec::new());
+    p.load(OFFSET_CALL);
+    p.deny(libc::SYS_clone3, ENOSYS);
+    p.answer(Answer::Allow);
+    p.0
+}
+
 /// Puts the filter on the calling thread.
 ///
 /// # Errors
@@ -399,7 +412,7 @@ mod tests {
 
     #[test]
     fn every_jump_stays_inside_the_program_and_it_ends_with_an_answer() {
-        for bits in 0..64 {
+        for bits in 0..128 {
             let profile = Profile {
                 deny_inet: bits & 1 != 0,
                 deny_unix: bits & 2 != 0,
@@ -407,6 +420,7 @@ mod tests {
                 deny_exec: bits & 8 != 0,
                 deny_ipc: bits & 16 != 0,
                 deny_attributes: bits & 32 != 0,
+                deny_clone3: bits & 64 != 0,
             };
             let program = program(profile);
             assert!(program.len() < 512, "{}", program.len());

@@ -7,16 +7,19 @@
 use super::mounts::{Step, cover};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, fstatat};
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 /// Entries that one search looks at. What lies deeper is covered whole.
 const ENTRIES_MAX: usize = 20_000;
+/// Directories that are open at once.
+const DEPTH_MAX: usize = 32;
 
 /// A search under way.
 pub struct Search(JoinHandle<Vec<Unreadable>>);
@@ -26,13 +29,23 @@ struct Unreadable {
     is_directory: bool,
 }
 
-/// Starts looking below each of `tops`.
+/// Starts looking below each of `tops`, which are opened before this returns.
 ///
 /// # Errors
 /// No thread is to be had.
-pub fn search(tops: &'static [&'static str]) -> Result<Search, Step> {
+pub fn search(tops: &[&str]) -> Result<Search, Step> {
+    let opened: Vec<Level> = tops
+        .iter()
+        .filter_map(|top| Level::open(None, top.into()))
+        .collect();
+    let work = move || {
+        // A table of descriptors that two threads share grows only after a grace period of the
+        // kernel. Where it stays shared the search is slower, no more.
+        let _ = unshare(CloneFlags::CLONE_FILES);
+        opened.into_iter().flat_map(below).collect()
+    };
     std::thread::Builder::new()
-        .spawn(move || tops.iter().flat_map(|top| below(Path::new(top))).collect())
+        .spawn(work)
         .map(Search)
         .map_err(|source| step("look for unreadable system files", source))
 }
@@ -60,15 +73,23 @@ fn step(what: &str, source: io::Error) -> Step {
     }
 }
 
-fn below(top: &Path) -> Vec<Unreadable> {
-    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-    let mut found = Vec::new();
-    let Ok(start) = Dir::open(top, flags, Mode::empty()) else {
-        return found;
-    };
-    let mut seen = 0;
-    let mut open = vec![(top.to_path_buf(), start)];
-    while let Some((path, mut directory)) = open.pop() {
+/// A directory that is being looked through.
+struct Level {
+    path: PathBuf,
+    directory: Dir,
+    /// Entries that are still to be looked at.
+    names: Vec<CString>,
+}
+
+impl Level {
+    /// Opens a directory, below `parent` where there is one, and reads its names.
+    fn open(parent: Option<&Dir>, path: PathBuf) -> Option<Self> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+        let mut directory = match parent {
+            Some(parent) => Dir::openat(parent.as_fd(), path.file_name()?, flags, Mode::empty()),
+            None => Dir::open(&path, flags, Mode::empty()),
+        }
+        .ok()?;
         let mut names = Vec::new();
         for entry in directory.iter().flatten() {
             let is_itself = matches!(entry.file_name().to_bytes(), b"." | b"..");
@@ -76,28 +97,51 @@ fn below(top: &Path) -> Vec<Unreadable> {
                 names.push(entry.file_name().to_owned());
             }
         }
-        seen += names.len();
-        for name in names {
-            let Ok(stat) = fstatat(directory.as_fd(), name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else {
-                continue;
-            };
-            let (kind, mode) = (stat.st_mode & libc::S_IFMT, stat.st_mode);
-            let is_directory = kind == libc::S_IFDIR;
-            let path = path.join(OsStr::from_bytes(name.to_bytes()));
-            let readable = if is_directory {
-                mode & 0o005 == 0o005
-            } else {
-                mode & 0o004 != 0
-            };
-            let inside = (is_directory && readable && seen < ENTRIES_MAX)
-                .then(|| Dir::openat(directory.as_fd(), name.as_c_str(), flags, Mode::empty()).ok())
+        Some(Self {
+            path,
+            directory,
+            names,
+        })
+    }
+}
+
+fn below(top: Level) -> Vec<Unreadable> {
+    let mut found = Vec::new();
+    let mut seen = top.names.len();
+    let mut open = vec![top];
+    while let Some(level) = open.last_mut() {
+        let Some(name) = level.names.pop() else {
+            open.pop();
+            continue;
+        };
+        let Ok(stat) = fstatat(
+            level.directory.as_fd(),
+            name.as_c_str(),
+            AtFlags::AT_SYMLINK_NOFOLLOW,
+        ) else {
+            continue;
+        };
+        let (kind, mode) = (stat.st_mode & libc::S_IFMT, stat.st_mode);
+        let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
+        if kind == libc::S_IFREG && mode & 0o004 == 0 {
+            found.push(Unreadable {
+                path,
+                is_directory: false,
+            });
+        } else if kind == libc::S_IFDIR {
+            let readable = mode & 0o005 == 0o005;
+            let inside = (readable && seen < ENTRIES_MAX)
+                .then(|| Level::open(Some(&level.directory), path.clone()))
                 .flatten();
             match inside {
-                Some(inside) => open.push((path, inside)),
-                None if is_directory || (kind == libc::S_IFREG && !readable) => {
-                    found.push(Unreadable { path, is_directory });
+                Some(inside) if open.len() < DEPTH_MAX => {
+                    seen += inside.names.len();
+                    open.push(inside);
                 }
-                None => {}
+                _ => found.push(Unreadable {
+                    path,
+                    is_directory: true,
+                }),
             }
         }
     }
@@ -126,7 +170,10 @@ mod tests {
         make("open/key", 0o640);
         make("open/text", 0o644);
         make("closed/", 0o750);
-        let mut names: Vec<PathBuf> = below(root.path()).into_iter().map(|u| u.path).collect();
+        let mut names: Vec<PathBuf> = below(Level::open(None, root.path().into()).unwrap())
+            .into_iter()
+            .map(|u| u.path)
+            .collect();
         names.sort();
         assert_eq!(names, [root.path().join("closed"), root.path().join("open/key")]);
     }

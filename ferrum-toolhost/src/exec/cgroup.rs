@@ -32,6 +32,14 @@ impl SessionCgroup {
         self.directory.as_fd()
     }
 
+    /// The limits that a command's cgroup can hold.
+    #[must_use]
+    pub fn controllers(&self) -> Vec<&'static str> {
+        let there = read_at(self.directory.as_fd(), "cgroup.subtree_control").unwrap_or_default();
+        let is_there = |name: &&str| there.split_whitespace().any(|word| word == *name);
+        ["pids", "memory"].into_iter().filter(is_there).collect()
+    }
+
     /// Makes a cgroup and sets what limits its controllers can hold. Returns it with the names of
     /// the limits that are in force.
     ///
@@ -71,10 +79,10 @@ impl SessionCgroup {
 }
 
 impl CommandCgroup<'_> {
-    /// `cgroup.procs`, for the stage.
+    /// The directory, and its `cgroup.procs`: the two ways in.
     #[must_use]
-    pub fn procs(&self) -> RawFd {
-        self.procs.as_raw_fd()
+    pub fn ways(&self) -> (BorrowedFd<'_>, RawFd) {
+        (self.directory.as_fd(), self.procs.as_raw_fd())
     }
 
     /// Kills everything in it.

@@ -92,6 +92,7 @@ impl Runner {
             environment: &[],
             cwd: self.cwd.as_raw_fd(),
             landlock: self.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            filter: &self.filter,
             input: text.as_raw_fd(),
             limits: &limits,
             reach: self.reach,

@@ -26,9 +26,9 @@ use std::path::PathBuf;
 /// Entries between two looks at the clock.
 const CLOCK_EVERY: u32 = 64;
 /// A directory that holds this file is a cache (bford.info/cachedir): cargo's `target`, pytest.
-const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
+pub(crate) const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 /// Directories that hold nothing that was written by hand.
-const NOISY: [&str; 16] = [
+pub(crate) const NOISY: [&str; 16] = [
     ".git",
     ".hg",
     ".svn",

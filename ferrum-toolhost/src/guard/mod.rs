@@ -7,12 +7,14 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod inventory;
 mod moved;
-mod obeyed;
+pub mod obeyed;
 pub mod parts;
 mod redirect;
 pub mod repos;
 mod sparse;
+mod steering;
 mod watch;
 
 use crate::confine::mounts::{Step, bind_here, cover};
@@ -20,6 +22,7 @@ use crate::fs::atomic;
 use crate::fs::name::shown;
 use crate::fs::removal::{open_to_owner, remove};
 use crate::sys::mount::mount_id;
+use ferrum_proto::reply::Survey;
 use obeyed::obeyed_parts;
 use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
 use redirect::Redirect;
@@ -30,10 +33,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use steering::Obeyed;
 use watch::Watch;
 
 /// States of an interrupted git operation: the next `git rebase --continue` outside obeys them.
-const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
+pub const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
 const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.
@@ -67,6 +71,9 @@ pub struct Guard {
     guarded: Vec<Guarded>,
     folders: Vec<Folder>,
     watch: Watch,
+    obeyed: Obeyed,
+    /// What the watch saw before the turn's first act, for the look after it.
+    earlier: Found,
     /// New repositories that were reported, so that each is told once.
     known: BTreeSet<PathBuf>,
     writable: Vec<PathBuf>,
@@ -98,6 +105,7 @@ impl Guard {
             let _ = atomic::sweep_at(directory);
         }
         let watch = Watch::new(writable, &found.directories, found.truncated);
+        let obeyed = Obeyed::new(writable, std::mem::take(&mut found.obeyed));
         let mut repositories = outside;
         repositories.append(&mut found.repositories);
         let mut seen = BTreeSet::new();
@@ -131,6 +139,8 @@ impl Guard {
             guarded,
             folders,
             watch,
+            obeyed,
+            earlier: Found::default(),
             known,
             writable: writable.to_vec(),
             copies,
@@ -139,12 +149,32 @@ impl Guard {
 
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
     pub fn before(&mut self) {
+        self.begin();
         for one in &mut self.guarded {
             one.before();
         }
         for folder in &mut self.folders {
             folder.part = Part::of(&folder.path);
         }
+    }
+
+    /// Before the first act of a turn: names that appeared until now are somebody else's.
+    pub fn begin(&mut self) {
+        if self.obeyed.begin() {
+            let found = self.watch.look();
+            self.obeyed.know(&found.obeyed);
+            self.earlier.absorb(found);
+        }
+    }
+
+    /// A file tool wrote these.
+    pub fn wrote(&mut self, paths: &[PathBuf]) {
+        self.obeyed.wrote(paths);
+    }
+
+    /// What was touched since the last survey.
+    pub fn survey(&mut self) -> Survey {
+        self.obeyed.survey()
     }
 
     /// After a call: merges, puts back, and tells what it found.
@@ -156,7 +186,9 @@ impl Guard {
         for root in &self.writable {
             open_way(root, &self.writable);
         }
-        let found = self.watch.look();
+        let mut found = self.watch.look();
+        self.obeyed.see(&found.obeyed);
+        found.absorb(std::mem::take(&mut self.earlier));
         self.follow(&found.repositories);
         for index in 0..self.guarded.len() {
             let moved = self.guarded[index].moved_back(&self.writable);
@@ -174,6 +206,7 @@ impl Guard {
             findings.truncate(FINDINGS_MAX);
             findings.push(format!("and {more} more"));
         }
+        self.obeyed.found(&findings);
         findings
     }
 

@@ -3,7 +3,9 @@
 //! Reads directory entries and small pointer files, follows no link on the way down, and never
 //! descends into a git directory as if it were a work tree.
 
+use super::steering::is_noisy_name;
 use crate::fs::atomic::SIBLING;
+use policy::steering::{is_obeyed_directory, is_obeyed_name};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
@@ -41,6 +43,8 @@ pub struct Found {
     pub repositories: Vec<Repository>,
     /// Every directory outside git directories, for the watch.
     pub directories: Vec<PathBuf>,
+    /// Files that programs or agents obey without being asked.
+    pub obeyed: Vec<PathBuf>,
     /// Unix sockets that somebody outside may listen on.
     pub sockets: Vec<PathBuf>,
     /// Directories in which a killed host may have left a file that it was writing.
@@ -49,24 +53,44 @@ pub struct Found {
     pub truncated: bool,
 }
 
+impl Found {
+    /// Adds what an earlier look found.
+    pub fn absorb(&mut self, mut earlier: Self) {
+        self.repositories.append(&mut earlier.repositories);
+        self.directories.append(&mut earlier.directories);
+        self.obeyed.append(&mut earlier.obeyed);
+        self.sockets.append(&mut earlier.sockets);
+        self.unfinished.append(&mut earlier.unfinished);
+        self.truncated |= earlier.truncated;
+    }
+}
+
 /// Walks `root` and adds what it finds.
 pub fn walk(root: &Path, found: &mut Found) {
-    let mut open = vec![root.to_path_buf()];
+    walk_below(root, root, found);
+}
+
+/// Walks a directory of `root`.
+pub fn walk_below(root: &Path, directory: &Path, found: &mut Found) {
+    let mut open = vec![directory.to_path_buf()];
     while let Some(directory) = open.pop() {
         if found.directories.len() >= WALK_DIRECTORIES_MAX {
             found.truncated = true;
             return;
         }
-        visit(&directory, &mut open, found);
+        visit(root, &directory, &mut open, found);
         found.directories.push(directory);
     }
 }
 
-fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
+fn visit(root: &Path, directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     let first_child = open.len();
+    let relative = directory.strip_prefix(root).unwrap_or(Path::new(""));
+    let is_obeyed = is_obeyed_directory(relative);
+    let is_noise = relative.iter().any(is_noisy_name);
     let mut names = BareNames::default();
     for entry in entries.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -79,7 +103,12 @@ fn visit(directory: &Path, open: &mut Vec<PathBuf>, found: &mut Found) {
         names.see(&name);
         if kind.is_dir() {
             open.push(entry.path());
-        } else if kind.is_socket() {
+            continue;
+        }
+        if !is_noise && (is_obeyed || name.to_str().is_some_and(is_obeyed_name)) {
+            found.obeyed.push(entry.path());
+        }
+        if kind.is_socket() {
             found.sockets.push(entry.path());
         } else if name == SIBLING {
             found.unfinished.push(directory.to_path_buf());

@@ -6,7 +6,9 @@
 use super::repos::{self, BareNames, Found};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use policy::steering::{is_obeyed_directory, is_obeyed_name};
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// The watch over all directories of the roots.
@@ -58,11 +60,12 @@ impl Watch {
     /// Names that appeared since the last look: repositories, `.ferrum` folders, directories that
     /// git would take for bare repositories. New directories are watched from now on.
     pub fn look(&mut self) -> Found {
-        let (directories, mut touched) = self.drain();
         let mut found = Found::default();
+        let (directories, mut touched) = self.drain(&mut found.obeyed);
         if self.complete && !std::mem::take(&mut self.overflowed) {
             for directory in &directories {
-                repos::walk(directory, &mut found);
+                let root = self.root_of(directory);
+                repos::walk_below(&root, directory, &mut found);
             }
         } else {
             for root in self.roots.clone() {
@@ -108,8 +111,20 @@ impl Watch {
         found
     }
 
+    /// The root that a directory lies in.
+    fn root_of(&self, directory: &Path) -> PathBuf {
+        let root = self.roots.iter().filter(|root| directory.starts_with(root));
+        let root = root.max_by_key(|root| root.as_os_str().len());
+        root.cloned().unwrap_or_else(|| directory.to_path_buf())
+    }
+
+    fn is_obeyed(&self, directory: &Path, name: &OsStr) -> bool {
+        let below = |root: &PathBuf| directory.strip_prefix(root).is_ok_and(is_obeyed_directory);
+        name.to_str().is_some_and(is_obeyed_name) || self.roots.iter().any(below)
+    }
+
     /// New directories, and the other interesting names.
-    fn drain(&mut self) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
+    fn drain(&mut self, obeyed: &mut Vec<PathBuf>) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
         let (mut directories, mut touched) = (BTreeSet::new(), BTreeSet::new());
         let Some(inotify) = &self.inotify else {
             return (directories, touched);
@@ -138,6 +153,8 @@ impl Watch {
                 }
                 if event.mask.contains(AddWatchFlags::IN_ISDIR) {
                     directories.insert(path);
+                } else if self.is_obeyed(parent, &name) {
+                    obeyed.push(path);
                 }
             }
         }

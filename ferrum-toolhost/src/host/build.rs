@@ -47,7 +47,7 @@ impl From<Step> for Trouble {
 impl Start {
     /// Everything that needs the namespaces' capabilities.
     pub(super) fn with_mounts(&mut self, mode: Mode, namespaces: Namespaces) -> Result<Built, Trouble> {
-        namespaces.settle(self.ids).map_err(Trouble::denied)?;
+        self.innermost = namespaces.settle(self.ids).map_err(Trouble::denied)?;
         if self.tier() == Tier::Low {
             return self.low_mounts();
         }

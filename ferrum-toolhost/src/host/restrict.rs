@@ -59,6 +59,7 @@ impl Start {
         let confined = restrict(&Restriction {
             mode,
             namespaces,
+            innermost: self.innermost,
             tier: self.tier(),
             network: self.decision.grant.network(),
             view: &built.view,
@@ -89,6 +90,7 @@ impl Start {
             landlock: layer.map_err(|e| setup(format!("landlock: {e}")))?,
             cgroup: opened.cgroup,
             reach,
+            filter: confined.command_filter(),
             signals,
             null: opened.null,
             spool: opened.spool,

@@ -13,7 +13,7 @@ const CONTROLLERS: [&str; 3] = ["pids", "memory", "cpu"];
 pub struct Cgroup {
     path: PathBuf,
     directory: OwnedFd,
-    leaf_procs: OwnedFd,
+    leaf: OwnedFd,
 }
 
 impl Cgroup {
@@ -44,15 +44,16 @@ impl Cgroup {
         }
         let leaf = path.join("host");
         fs::create_dir(&leaf)?;
-        let leaf_procs = OpenOptions::new().write(true).open(leaf.join("cgroup.procs"))?;
-        let directory = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
-            .open(path)?;
+        let open = |directory: &Path| {
+            OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_DIRECTORY | libc::O_CLOEXEC)
+                .open(directory)
+        };
         Ok(Self {
             path: path.to_path_buf(),
-            directory: directory.into(),
-            leaf_procs: leaf_procs.into(),
+            directory: open(path)?.into(),
+            leaf: open(&leaf)?.into(),
         })
     }
 
@@ -62,8 +63,8 @@ impl Cgroup {
     }
 
     #[must_use]
-    pub fn leaf_procs(&self) -> &OwnedFd {
-        &self.leaf_procs
+    pub fn leaf(&self) -> &OwnedFd {
+        &self.leaf
     }
 
     /// Kills what is in it.

@@ -2,12 +2,13 @@
 
 use super::cgroup::Cgroup;
 use super::directories::Directories;
-use crate::sys::process::{Pid, RolePlan, Waited, kill, spawn_role, wait_any};
+use crate::sys::process::{Pid, RolePlan, Waited, is_child, kill, spawn_role, wait_any};
 use ferrum_proto::charter::{Charter, Wish};
 use ferrum_proto::frame;
 use ferrum_proto::limits::SEAL_BYTES_MAX;
 use ferrum_proto::seal::Seal;
 use ferrum_proto::terms::PathBytes;
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::{Mode, fstat};
@@ -26,14 +27,20 @@ struct Host {
     number: u32,
     /// The process that was started, and the one that it made in its namespaces.
     pids: Vec<Pid>,
-    /// Read end of the pipe through which the host says its pids; it holds the other end for life.
-    life: OwnedFd,
+    /// Read end of the pipe through which the host says its pids. A host that needs to see the
+    /// launcher's end keeps the other end for life; once all have closed it there is none.
+    life: Option<OwnedFd>,
+    /// How many it has said.
+    said: usize,
 }
+
+/// A host tries at most two modes in namespaces, and says the pid of each.
+const PIDS_MAX: usize = 2;
 
 /// What one role of a host gets besides its seal and socket.
 struct Role<'a> {
     name: &'static CStr,
-    /// Its directory, and the file through which a process joins it.
+    /// The session's directory, and the leaf that a host begins in.
     cgroup: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
     become_user: Option<(u32, u32)>,
 }
@@ -96,14 +103,15 @@ impl Hosts {
         let cgroup = cgroup.as_ref().ok().filter(|_| become_user.is_none());
         let role = Role {
             name: c"host",
-            cgroup: cgroup.map(|c| (c.directory().as_fd(), c.leaf_procs().as_fd())),
+            cgroup: cgroup.map(|c| (c.directory().as_fd(), c.leaf().as_fd())),
             become_user,
         };
         let (pid, life) = self.start(&role, &seal, &directory, &socket)?;
         self.running.push(Host {
             number,
             pids: vec![pid],
-            life,
+            life: Some(life),
+            said: 0,
         });
         Ok(())
     }
@@ -137,7 +145,8 @@ impl Hosts {
         self.running.push(Host {
             number,
             pids: vec![pid],
-            life,
+            life: Some(life),
+            said: 0,
         });
         Ok(())
     }
@@ -181,7 +190,7 @@ impl Hosts {
                 Some(life_end.as_fd()),
             ],
             cwd: directory.as_fd(),
-            cgroup_procs: role.cgroup.map(|(_, procs)| procs),
+            cgroup: role.cgroup.map(|(_, leaf)| leaf),
             cgroup_slot: 5,
             become_user: role.become_user,
         })
@@ -206,17 +215,27 @@ impl Hosts {
     pub fn life_pipes(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.running
             .iter()
-            .filter(|h| h.pids.len() < 2)
-            .map(|h| h.life.as_fd())
+            .filter_map(|h| h.life.as_ref())
+            .map(OwnedFd::as_fd)
     }
 
     /// Takes the pids that hosts have said since.
     pub fn read_pids(&mut self) {
         for host in &mut self.running {
-            let mut word = [0u8; 4];
-            // Pids are written whole: four bytes into a pipe are never split.
-            while nix::unistd::read(&host.life, &mut word) == Ok(word.len()) {
-                host.pids.push(Pid::from_ne_bytes(word));
+            while let Some(life) = &host.life {
+                let mut word = [0u8; 4];
+                match nix::unistd::read(life, &mut word) {
+                    Err(Errno::EAGAIN | Errno::EINTR) => break,
+                    // Pids are written whole: four bytes into a pipe are never split. What is no
+                    // child is gone already, or was never the host's to name.
+                    Ok(4) if host.said < PIDS_MAX => {
+                        host.said += 1;
+                        let pid = Pid::from_ne_bytes(word);
+                        host.pids.extend(is_child(pid).then_some(pid));
+                    }
+                    // Closed, or a host that breaks the rules.
+                    _ => host.life = None,
+                }
             }
         }
     }

@@ -50,9 +50,9 @@ pub struct RolePlan<'a> {
     /// Descriptors that become 0, 1, 2, 3, … in this order; `None` stays closed.
     pub descriptors: &'a [Option<BorrowedFd<'a>>],
     pub cwd: BorrowedFd<'a>,
-    /// `cgroup.procs` of the leaf that the process joins, if it can. Where joining fails, the
-    /// descriptor numbered `cgroup_slot` is closed, so the role sees that there is none.
-    pub cgroup_procs: Option<BorrowedFd<'a>>,
+    /// The cgroup leaf that the process begins in, if it can. Where it cannot, the descriptor
+    /// numbered `cgroup_slot` is closed, so the role sees that there is none.
+    pub cgroup: Option<BorrowedFd<'a>>,
     pub cgroup_slot: RawFd,
     /// uid and gid to become first.
     pub become_user: Option<(u32, u32)>,
@@ -75,18 +75,13 @@ pub fn spawn_role(plan: &RolePlan<'_>) -> io::Result<Pid> {
         .iter()
         .map(|d| d.as_ref().map_or(-1, AsRawFd::as_raw_fd))
         .collect();
-    // SAFETY: the launcher is single-threaded; the child makes only the calls below.
-    let pid = unsafe { libc::fork() };
-    if pid != 0 {
-        return super::check_int(libc::c_long::from(pid));
+    let (side, joined) = fork_in(plan.cgroup)?;
+    if let Fork::Parent(pid) = side {
+        return Ok(pid);
     }
     // SAFETY: between fork and exec: plain system calls on memory prepared above, no allocation.
     unsafe {
         libc::setsid();
-        let mut joined = false;
-        if let Some(procs) = plan.cgroup_procs {
-            joined = libc::write(procs.as_raw_fd(), c"0".as_ptr().cast(), 1) == 1;
-        }
         if libc::fchdir(plan.cwd.as_raw_fd()) != 0 {
             libc::_exit(126);
         }
@@ -134,6 +129,35 @@ pub fn spawn_role(plan: &RolePlan<'_>) -> io::Result<Pid> {
     }
 }
 
+/// fork, with the child in `cgroup` from its first instant where that can be had. A process that
+/// joins later waits for a grace period of the kernel: milliseconds. Threads of the caller are no
+/// matter: the child makes only plain system calls on memory that was prepared.
+fn fork_in(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Fork, bool)> {
+    if let Some(cgroup) = cgroup
+        && let Ok(side) = clone_into(cgroup)
+    {
+        return Ok((side, true));
+    }
+    clone(libc::SIGCHLD).map(|side| (side, false))
+}
+
+/// `CLONE_INTO_CGROUP` of `linux/sched.h` (5.7).
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+fn clone_into(cgroup: BorrowedFd<'_>) -> io::Result<Fork> {
+    // SAFETY: a structure of integers, for which zero is a valid value.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = CLONE_INTO_CGROUP;
+    arguments.exit_signal = libc::SIGCHLD.unsigned_abs().into();
+    arguments.cgroup = cgroup.as_raw_fd().unsigned_abs().into();
+    // SAFETY: as in `clone`; the structure outlives the call and its size is passed.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of_val(&arguments)) };
+    match super::check_int(pid)? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
 /// Everything that one command gets, prepared before the fork.
 pub struct CommandPlan<'a> {
     pub program: &'a CStr,
@@ -145,23 +169,26 @@ pub struct CommandPlan<'a> {
     /// Receives an errno and a step number as two native ints when a step fails.
     pub failure: RawFd,
     pub cwd: RawFd,
-    /// `cgroup.procs` of the command's cgroup, or -1.
-    pub cgroup_procs: RawFd,
+    /// The command's cgroup, and its `cgroup.procs`.
+    pub cgroup: Option<(BorrowedFd<'a>, RawFd)>,
     /// The command's own Landlock layer, or -1.
     pub landlock: RawFd,
+    /// The command's own filter; may be empty.
+    pub filter: &'a [libc::sock_filter],
     pub limits: &'a [(libc::__rlimit_resource_t, u64)],
     /// Send SIGKILL when the host dies: needed where no pid namespace does it.
     pub die_with_host: bool,
 }
 
 /// The steps of a stage, in order, as reported on failure.
-pub const STAGE_STEPS: [&str; 7] = [
+pub const STAGE_STEPS: [&str; 8] = [
     "cgroup",
     "descriptors",
     "working directory",
     "limits",
     "landlock",
     "close",
+    "filter",
     "exec",
 ];
 
@@ -170,12 +197,11 @@ pub const STAGE_STEPS: [&str; 7] = [
 /// # Errors
 /// fork's. Later failures arrive on `failure`.
 pub fn spawn_command(plan: &CommandPlan<'_>) -> io::Result<Pid> {
-    // SAFETY: the child makes only async-signal-safe calls on memory that was prepared above.
-    let pid = unsafe { libc::fork() };
-    if pid != 0 {
-        return super::check_int(libc::c_long::from(pid));
+    let (side, joined) = fork_in(plan.cgroup.map(|(directory, _)| directory))?;
+    if let Fork::Parent(pid) = side {
+        return Ok(pid);
     }
-    let step = stage(plan);
+    let step = stage(plan, joined);
     // SAFETY: reports the failed step and ends the child.
     unsafe {
         let report = [*libc::__errno_location(), step];
@@ -189,14 +215,17 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> io::Result<Pid> {
 }
 
 /// Returns the number of the step that failed; does not return where all went well.
-fn stage(plan: &CommandPlan<'_>) -> libc::c_int {
+fn stage(plan: &CommandPlan<'_>, joined: bool) -> libc::c_int {
     // SAFETY: between fork and exec: plain system calls on prepared memory, no allocation.
     unsafe {
         libc::setsid();
         if plan.die_with_host {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         }
-        if plan.cgroup_procs >= 0 && libc::write(plan.cgroup_procs, c"0".as_ptr().cast(), 1) != 1 {
+        if let Some((_, procs)) = plan.cgroup
+            && !joined
+            && libc::write(procs, c"0".as_ptr().cast(), 1) != 1
+        {
             return 0;
         }
         for (source, target) in [(plan.stdin, 0), (plan.stdout, 1), (plan.stderr, 2)] {
@@ -228,12 +257,15 @@ fn stage(plan: &CommandPlan<'_>) -> libc::c_int {
         {
             return 5;
         }
+        if !plan.filter.is_empty() && super::seccomp::load(plan.filter).is_err() {
+            return 6;
+        }
         default_signals();
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         libc::execve(plan.program.as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
-        6
+        7
     }
 }
 
@@ -314,6 +346,17 @@ pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     // SAFETY: takes two integers.
     let done = unsafe { libc::kill(pid, signal) };
     super::check(libc::c_long::from(done)).map(|_| ())
+}
+
+/// True while `pid` is a child of this process that has not been waited for.
+#[must_use]
+pub fn is_child(pid: Pid) -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: zero is a valid value of the structure, which outlives the call.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        pid > 0 && libc::waitid(libc::P_PID, pid.unsigned_abs(), &raw mut found, flags) == 0
+    }
 }
 
 /// One prctl with integer arguments.

@@ -5,6 +5,7 @@ use super::call::CallResult;
 use super::message::{Message, ToolUse, Usage};
 use super::turn::End;
 use crate::exit::Failure;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::{Granted, Ready};
 
 /// One thing that happened.
@@ -34,6 +35,11 @@ pub enum Event<'a> {
     /// What one request took.
     Usage(&'a Usage),
     Notice(&'a str),
+    /// What the turn left that programs or agents obey without being asked; before its end.
+    Steering {
+        granted: &'a Granted,
+        survey: &'a Survey,
+    },
     /// The turn came to its own end; everything of it is durable.
     TurnEnd(TurnEnd<'a>),
     /// The turn was cut from outside; what there was is durable.

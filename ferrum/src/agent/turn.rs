@@ -14,13 +14,19 @@ use crate::provider::{self, Completion, Finish, Provider, ProviderError, Request
 use crate::session::log::{Log, LogError};
 use crate::session::record;
 use crate::tools::catalog::Tool;
-use ferrum_proto::seal::Ready;
+use ferrum_proto::reply::Survey;
+use ferrum_proto::seal::{Granted, Ready};
 use futures_util::future::join_all;
 use serde_json::{Map, json};
+use std::cell::RefCell;
 use std::pin::pin;
+use std::time::Duration;
 
 /// Read-only calls that run at once.
 const PARALLEL_MAX: usize = 8;
+
+/// How long a turn's end waits for the host to look round, in milliseconds.
+const SURVEY_MS_MAX: u64 = 5_000;
 
 const LAST_REQUEST: &str = "The tool budget of this turn is used up. Do not call tools. Give your findings so far, what is \
      unfinished, and the next steps.";
@@ -88,6 +94,8 @@ pub struct State {
     partial: String,
     /// Id and name of the calls that were announced and have no result yet.
     running: Vec<(String, String)>,
+    /// A call that can change something was sent.
+    acted: bool,
 }
 
 /// Where a turn was when it was cut.
@@ -119,6 +127,44 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             advice = guard.round();
             self.state.totals.rounds = guard.rounds();
         }
+    }
+
+    /// At a turn's end, however it came: what it left that programs or agents obey unasked, as an
+    /// event and in the session. `None` where nothing was done; empty where nothing can be known.
+    ///
+    /// # Errors
+    /// [`LogError`] when it cannot be stored.
+    pub async fn survey(&mut self) -> Result<Option<Survey>, LogError> {
+        if !std::mem::take(&mut self.state.acted) {
+            return Ok(None);
+        }
+        // A cancelled command is ended first, which takes some tens of milliseconds.
+        let asked = tokio::time::timeout(Duration::from_millis(SURVEY_MS_MAX), self.host.survey()).await;
+        let survey = match asked {
+            Ok(Ok(survey)) => survey,
+            Ok(Err(fault)) => return self.unknown(&fault.cause().to_string()),
+            Err(_) => return self.unknown("the tool host is still busy"),
+        };
+        if survey == Survey::default() {
+            return Ok(Some(survey));
+        }
+        let granted = self.host.granted();
+        self.sink.record(Event::Steering {
+            granted,
+            survey: &survey,
+        });
+        if let Some(session) = &self.session {
+            let fields = Map::from_iter([("steering".to_owned(), record::steering(&survey))]);
+            session.log.append(record::metadata(&fields))?;
+            session.log.durable().await?;
+        }
+        Ok(Some(survey))
+    }
+
+    fn unknown(&mut self, why: &str) -> Result<Option<Survey>, LogError> {
+        let text = format!("which files that programs or agents obey this turn touched is not known: {why}");
+        self.sink.record(Event::Notice(&text));
+        Ok(Some(Survey::default()))
     }
 
     /// Completes the record of a turn that was dropped: calls without a result get one.
@@ -167,26 +213,26 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             },
             buffered: !self.sink.streams(),
         };
+        let sink = RefCell::new(&mut *self.sink);
         let mut words = Words {
-            sink: &mut *self.sink,
+            sink: &sink,
             partial: &mut self.state.partial,
             thought: false,
         };
         let mut on_event = |event: provider::Event<'_>| words.hear(event);
         let asking = self.provider.complete(request, &mut on_event);
         let answer = if self.session.is_some() {
-            asking.await
+            asking.await?
         } else {
-            let opening = open(self.host, self.open_log, self.conversation.messages.last());
-            let (answer, session) = beside(asking, opening).await?;
-            let granted = self.host.granted();
-            let ready = &self.session.insert(session).ready;
-            words.sink.record(Event::Session { granted, ready });
-            for notice in granted.notices.iter().chain(&ready.notices) {
-                words.sink.record(Event::Notice(notice));
-            }
-            answer
-        }?;
+            let user = self.conversation.messages.last();
+            let opening = async {
+                // Kept at once: the turn may be dropped while the answer is still coming.
+                let session = self.session.insert(open(self.host, self.open_log, user).await?);
+                tell_session(&sink, self.host.granted(), &session.ready);
+                Ok(())
+            };
+            beside(asking, opening).await?.0?
+        };
         words.complete(&answer.message);
         self.state.partial.clear();
         Ok(answer)
@@ -295,6 +341,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
 
     /// One call that runs alone, with progress.
     async fn act(&mut self, call: &Planned) -> CallResult {
+        self.state.acted |= !call.is_read_only();
         let sink = &mut *self.sink;
         execute(self.host, self.session.as_ref(), call, &mut |text| {
             sink.record(Event::Progress(text))
@@ -389,28 +436,40 @@ async fn open(
     Ok(Session { log, ready })
 }
 
+fn tell_session(sink: &RefCell<&mut impl Sink>, granted: &Granted, ready: &Ready) {
+    let mut sink = sink.borrow_mut();
+    sink.record(Event::Session { granted, ready });
+    for notice in granted.notices.iter().chain(&ready.notices) {
+        sink.record(Event::Notice(notice));
+    }
+}
+
 /// Hears an answer as it comes.
-struct Words<'a, S> {
-    sink: &'a mut S,
+struct Words<'a, 'b, S> {
+    sink: &'a RefCell<&'b mut S>,
     partial: &'a mut String,
     thought: bool,
 }
 
-impl<S: Sink> Words<'_, S> {
+impl<S: Sink> Words<'_, '_, S> {
+    fn tell(&self, event: Event<'_>) {
+        self.sink.borrow_mut().record(event);
+    }
+
     fn hear(&mut self, event: provider::Event<'_>) {
         match event {
             provider::Event::Text(text) => {
                 self.partial.push_str(text);
-                self.sink.record(Event::AssistantDelta(text));
+                self.tell(Event::AssistantDelta(text));
             }
             provider::Event::Thinking(text) => {
                 self.thought = true;
-                self.sink.record(Event::ThinkingDelta(text));
+                self.tell(Event::ThinkingDelta(text));
             }
             provider::Event::Retry { why, wait } => {
                 self.partial.clear();
                 let text = format!("{why}; trying again in {:.1} s", wait.as_secs_f64());
-                self.sink.record(Event::Notice(&text));
+                self.tell(Event::Notice(&text));
             }
         }
     }
@@ -420,10 +479,10 @@ impl<S: Sink> Words<'_, S> {
         for block in &message.content {
             match block {
                 ContentBlock::Text { text } if self.partial.is_empty() => {
-                    self.sink.record(Event::AssistantDelta(text));
+                    self.tell(Event::AssistantDelta(text));
                 }
                 ContentBlock::Thinking { text, .. } if !self.thought && !text.is_empty() => {
-                    self.sink.record(Event::ThinkingDelta(text));
+                    self.tell(Event::ThinkingDelta(text));
                 }
                 ContentBlock::Text { .. }
                 | ContentBlock::Thinking { .. }

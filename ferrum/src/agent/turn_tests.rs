@@ -7,7 +7,7 @@ use crate::host::client::ToolResult;
 use crate::provider::fake::Fake;
 use crate::session::log;
 use crate::tools::catalog;
-use ferrum_proto::reply::{Outcome, Refusal, Reply, Timings};
+use ferrum_proto::reply::{Outcome, Refusal, Reply, Steering, Survey, Timings};
 use ferrum_proto::request::ToolRequest;
 use ferrum_proto::seal::{Granted, Selection};
 use ferrum_proto::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
@@ -21,6 +21,7 @@ pub(crate) struct ScriptedHost {
     pub(crate) granted: Granted,
     pub(crate) calls: RefCell<Vec<String>>,
     pub(crate) fail_ready: bool,
+    pub(crate) survey: RefCell<Option<Survey>>,
 }
 
 pub(crate) fn granted(tools: &[&str]) -> Granted {
@@ -41,8 +42,10 @@ pub(crate) fn granted(tools: &[&str]) -> Granted {
         mcp_enabled: false,
         mcp: Selection::default(),
         project_files: Vec::new(),
+        policies: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
+        preflight: None,
     }
 }
 
@@ -51,6 +54,7 @@ pub(crate) fn host(tools: &[&str]) -> ScriptedHost {
         granted: granted(tools),
         calls: RefCell::default(),
         fail_ready: false,
+        survey: RefCell::default(),
     }
 }
 
@@ -63,6 +67,8 @@ fn ready() -> Ready {
         walls: Vec::new(),
         promises: Vec::new(),
         view: Vec::new(),
+        protected: Vec::new(),
+        limits: Vec::new(),
         environment: Vec::new(),
         notices: Vec::new(),
         setup_us: 0,
@@ -93,6 +99,10 @@ impl ToolHost for ScriptedHost {
         } else {
             Ok(ready())
         }
+    }
+
+    async fn survey(&self) -> Result<Survey, Fault> {
+        Ok(self.survey.borrow_mut().take().unwrap_or_default())
     }
 
     async fn call(&self, request: ToolRequest, progress: &mut dyn FnMut(&str)) -> Result<ToolResult, Fault> {
@@ -153,6 +163,7 @@ impl Sink for Seen {
             Event::ToolResult { id, result, .. } => format!("{} {id}", result.outcome.word()),
             Event::Notice(text) => format!("notice {text}"),
             Event::Usage(_) => "usage".to_owned(),
+            Event::Steering { survey, .. } => format!("steering {}", survey.files.len()),
             Event::Progress(_) | Event::TurnEnd(_) | Event::Interrupted(_) | Event::Error(_) => return,
         });
     }
@@ -212,6 +223,7 @@ struct Ran {
     messages: Vec<Message>,
     stored: Vec<Message>,
     seen: Vec<String>,
+    steering: Vec<Value>,
     refused: u32,
 }
 
@@ -268,9 +280,15 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
             }
         }
     });
+    runtime.block_on(turn.survey()).unwrap();
     let refused = turn.state.totals.refused;
     drop(session);
     let records = log::load(&path).map(|loaded| loaded.records).unwrap_or_default();
+    let steering = records.iter().filter_map(|(_, r)| match &r.body {
+        record::Body::Metadata(fields) => fields.get("steering").cloned(),
+        _ => None,
+    });
+    let steering = steering.collect();
     let stored = record::conversation(records.into_iter().map(|(_, r)| r));
     assert_eq!(
         close_pairs(stored.clone(), "x"),
@@ -283,6 +301,7 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         messages: conversation.messages,
         stored,
         seen: sink.events,
+        steering,
         refused,
     }
 }
@@ -431,4 +450,43 @@ fn without_walls_nothing_is_asked_for_twice_and_nothing_runs() {
     let ran = run(&host, script, 0, None);
     assert!(matches!(ran.end, Err(TurnError::Host(_))));
     assert!(host.calls.borrow().is_empty());
+}
+
+#[test]
+fn a_turn_that_acted_is_surveyed_once_and_that_is_recorded() {
+    let touched = || Survey {
+        files: vec![Steering {
+            path: PathBytes(b"/home/ada/tree/AGENTS.md".to_vec()),
+            kind: "agent".into(),
+            created: true,
+        }],
+        more: 0,
+        findings: vec!["put back x".into()],
+    };
+    for (tool, input, expected) in [
+        ("bash", json!({"command": "x"}), vec!["steering 1".to_owned()]),
+        ("read", json!({"path": "x"}), vec![]),
+        // A command whose fate is unknown may have touched anything.
+        ("bash", json!({"command": "fault"}), vec!["steering 1".to_owned()]),
+    ] {
+        let host = host(&["bash", "read"]);
+        *host.survey.borrow_mut() = Some(touched());
+        let ran = run(
+            &host,
+            vec![calls(vec![call("1", tool, input)]), says("done")],
+            0,
+            None,
+        );
+        let told: Vec<String> = ran
+            .seen
+            .into_iter()
+            .filter(|event| event.starts_with("steering"))
+            .collect();
+        assert_eq!(told, expected, "{tool}");
+        assert_eq!(ran.steering.len(), expected.len());
+        if let Some(stored) = ran.steering.first() {
+            assert_eq!(stored["files"][0]["kind"], "agent");
+            assert_eq!(stored["findings"], json!(["put back x"]));
+        }
+    }
 }

@@ -44,6 +44,7 @@ impl Config {
                 data: bytes(&self.dirs.data),
                 cache: bytes(&self.dirs.cache),
             },
+            remembered: Vec::new(),
             origins: self.origins.clone(),
         }
     }
@@ -166,7 +167,8 @@ mod tests {
             .iter()
             .find(|(key, _)| key == "max_tool_rounds")
             .expect("named");
-        assert_eq!(rounds.1, Origin::CommandLine);
+        let name = "FERRUM_MAX_TOOL_ROUNDS".to_owned();
+        assert_eq!(rounds.1, Origin::Environment { name });
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub use settings::{
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 
-use ferrum_proto::charter::Origin;
+use ferrum_proto::charter::{HomeMode, Origin};
+use ferrum_proto::terms::Require;
 use secrecy::SecretString;
 use std::path::PathBuf;
 
@@ -72,7 +73,8 @@ impl Config {
         if let Some(rounds) = tool_rounds(&environment)? {
             settings.max_tool_rounds = rounds;
             origins.retain(|(key, _)| key != "max_tool_rounds");
-            origins.push(("max_tool_rounds".to_owned(), Origin::CommandLine));
+            let name = TOOL_ROUNDS.to_owned();
+            origins.push(("max_tool_rounds".to_owned(), Origin::Environment { name }));
         }
         let text_of = |name: &str| environment.get(name).and_then(|value| value.into_string().ok());
         Ok(Self {
@@ -86,6 +88,18 @@ impl Config {
             environment,
             origins,
         })
+    }
+
+    /// For a checkout of a stranger's: full isolation or nothing, a home that nobody used before,
+    /// no MCP server. The tier is a wish of its own.
+    pub fn distrust(&mut self) {
+        self.settings.require = Require::Full;
+        self.settings.tools.home = HomeMode::Fresh;
+        self.settings.mcp_enabled = false;
+        for key in ["isolation.require", "tools.home", "mcp_enabled"] {
+            self.origins.retain(|(known, _)| known != key);
+            self.origins.push((key.to_owned(), Origin::CommandLine));
+        }
     }
 
     /// Every credential that this process knows, for keeping them out of what is stored or sent.
@@ -106,18 +120,19 @@ impl Config {
     }
 }
 
+const TOOL_ROUNDS: &str = "FERRUM_MAX_TOOL_ROUNDS";
+
 fn tool_rounds(environment: &Environment) -> Result<Option<u32>, ConfigError> {
-    const NAME: &str = "FERRUM_MAX_TOOL_ROUNDS";
-    let Some(value) = environment.get(NAME) else {
+    let Some(value) = environment.get(TOOL_ROUNDS) else {
         return Ok(None);
     };
     let number = value.to_str().and_then(|text| text.trim().parse::<u32>().ok());
     match number.filter(|n| u64::from(*n) <= user::TOOL_ROUNDS_MAX) {
         Some(rounds) => Ok(Some(rounds)),
         None => Err(ConfigError::file(
-            NAME,
+            TOOL_ROUNDS,
             format!("must be a whole number from 0 to {}", user::TOOL_ROUNDS_MAX),
-            format!("unset {NAME}, or give it a number (0 means adaptive)"),
+            format!("unset {TOOL_ROUNDS}, or give it a number (0 means adaptive)"),
         )),
     }
 }

@@ -45,6 +45,8 @@ impl Config {
             None => (FAKE.to_owned(), Some(self.no_provider_notice())),
         };
         let entry = self.entry(&name)?;
+        let key = self.key(&name, &entry)?;
+        self.check_address(&name, &entry, key.is_some())?;
         // A model of another provider's is of no use to this one.
         let settings_model = settings
             .model
@@ -62,8 +64,8 @@ impl Config {
             ConfigError::file(&self.file, format!("provider `{name}` has no model"), hint)
         })?;
         let alias = settings.models.get(&model);
-        let choice = ProviderChoice {
-            key: self.key(&name, &entry)?,
+        Ok(ProviderChoice {
+            key,
             actual_model: alias
                 .and_then(|alias| alias.actual_model.clone())
                 .unwrap_or_else(|| model.clone()),
@@ -76,9 +78,7 @@ impl Config {
             name,
             entry,
             notice,
-        };
-        self.check_address(&choice)?;
-        Ok(choice)
+        })
     }
 
     fn no_provider_notice(&self) -> String {
@@ -119,8 +119,7 @@ impl Config {
     }
 
     /// What can be known of the address before anything is sent.
-    fn check_address(&self, choice: &ProviderChoice) -> Result<(), ConfigError> {
-        let (name, entry) = (&choice.name, &choice.entry);
+    fn check_address(&self, name: &str, entry: &ProviderEntry, has_key: bool) -> Result<(), ConfigError> {
         let own = entry.kind.default_base_url();
         let Some(address) = entry.base_url.as_deref().or(own) else {
             return match entry.kind {
@@ -132,8 +131,7 @@ impl Config {
                 )),
             };
         };
-        let secret =
-            choice.key.is_some() || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
+        let secret = has_key || !entry.headers.is_empty() || entry.kind == ProviderKind::OpenAiCodex;
         address::check(address, secret, entry.allow_insecure_http)
             .map(|_| ())
             .map_err(|bad| {

@@ -171,6 +171,16 @@ pub enum McpIsolation {
     Workspace,
 }
 
+impl McpIsolation {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Workspace => "workspace",
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

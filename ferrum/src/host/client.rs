@@ -13,7 +13,7 @@ use ferrum_proto::limits::{
     TO_HOST_FRAME_BYTES_MAX,
 };
 use ferrum_proto::order::FromHostOrder;
-use ferrum_proto::reply::{FromHost, Reply};
+use ferrum_proto::reply::{FromHost, Reply, Survey};
 use ferrum_proto::request::{ToHost, ToolRequest};
 use ferrum_proto::seal::{Granted, Ready};
 use std::collections::BTreeMap;
@@ -50,6 +50,12 @@ pub trait ToolHost {
     /// # Errors
     /// [`Fault`] when no answer that counts came; the next call gets a fresh host.
     async fn call(&self, request: ToolRequest, progress: &mut dyn FnMut(&str)) -> Result<ToolResult, Fault>;
+
+    /// What calls since the last survey left that programs or agents obey without being asked.
+    ///
+    /// # Errors
+    /// [`Fault`] when the host that knows it is gone.
+    async fn survey(&self) -> Result<Survey, Fault>;
 }
 
 /// A cancelled call must be answered within this time, in milliseconds: killing everything that
@@ -81,6 +87,8 @@ struct State {
     ready: Option<Ready>,
     /// Calls that are not answered yet, cancelled ones too.
     open: BTreeMap<u64, Call>,
+    /// Surveys that were asked for, with their answers.
+    surveys: BTreeMap<u64, Option<Survey>>,
     fault: Option<Cause>,
 }
 
@@ -145,6 +153,27 @@ impl HostClient {
                 Look::Nothing => changed.await,
             }
         }
+    }
+
+    /// Asks what was touched since the last time, once nothing runs any more.
+    pub(super) async fn survey(&self) -> Result<Survey, Cause> {
+        let id = {
+            let mut state = self.shared.lock();
+            let id = state.last_id + 1;
+            state.last_id = id;
+            state.order.called(id);
+            state.surveys.insert(id, None);
+            id
+        };
+        let frame = encode(&ToHost::Survey { id }, TO_HOST_FRAME_BYTES_MAX).map_err(Cause::Request)?;
+        // A closed queue means that the writer failed; the reader then sees the end too.
+        let _ = self.frames.send(frame);
+        let survey = self
+            .shared
+            .wait(|state| state.surveys.get(&id).cloned().flatten())
+            .await;
+        self.shared.lock().surveys.remove(&id);
+        survey
     }
 
     fn send(&self, request: ToolRequest) -> Result<OpenCall<'_>, Cause> {
@@ -263,6 +292,11 @@ impl State {
                 }
             }),
             FromHost::Reply { id, reply } => return self.answer(id, reply),
+            FromHost::Surveyed { id, survey } => {
+                if let Some(place) = self.surveys.get_mut(&id) {
+                    *place = Some(survey);
+                }
+            }
             // The table admits none from a session.
             FromHost::Explained { .. } => {}
         }
@@ -404,6 +438,7 @@ impl Patience {
             FromHost::Progress { .. }
             | FromHost::Chunk { .. }
             | FromHost::Reply { .. }
+            | FromHost::Surveyed { .. }
             | FromHost::Explained { .. } => {}
         }
     }

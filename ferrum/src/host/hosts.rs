@@ -5,6 +5,7 @@ use super::control::{Control, News, Opened};
 use super::fault::{Cause, Fault};
 use super::launch::Launcher;
 use ferrum_proto::charter::Wish;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::request::ToolRequest;
 use ferrum_proto::seal::{Granted, Ready};
 use ferrum_proto::terms::PathBytes;
@@ -136,12 +137,20 @@ impl ToolHost for Hosts {
             Fault::EffectUnknown(cause) => Fault::EffectUnknown(cause.with_end_of(&self.launcher)),
         })
     }
+
+    /// A fresh host would know nothing, so none is started for it.
+    async fn survey(&self) -> Result<Survey, Fault> {
+        let client = Arc::clone(&self.current.lock().await.client);
+        let survey = client.survey().await;
+        survey.map_err(|cause| Fault::EffectUnknown(cause.with_end_of(&self.launcher)))
+    }
 }
 
 /// The same rules: a host started later may have other things to remark about them.
 fn same_policy(a: &Granted, b: &Granted) -> bool {
     let rules = |granted: &Granted| Granted {
         notices: Vec::new(),
+        preflight: None,
         ..granted.clone()
     };
     rules(a) == rules(b)

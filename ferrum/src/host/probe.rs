@@ -37,18 +37,33 @@ impl Prober {
     /// # Errors
     /// Why it did not come up.
     pub async fn look(&mut self, wish: &Wish) -> Result<(Granted, Ready), Cause> {
-        let found = self.open(wish).await;
-        found.map_err(|cause| cause.with_end_of(&self.launcher))
+        let (granted, ready) = self.inspect(wish).await?;
+        Ok((granted, ready?))
     }
 
-    async fn open(&mut self, wish: &Wish) -> Result<(Granted, Ready), Cause> {
-        let opened = self.control.open_host(&self.cwd, wish)?;
-        let host = opened.host;
-        let client = HostClient::start(opened, Arc::clone(&self.news))?;
+    /// As [`Prober::look`], but the policy is told also where the walls did not come up.
+    ///
+    /// # Errors
+    /// Why there is no policy.
+    pub async fn inspect(&mut self, wish: &Wish) -> Result<(Granted, Result<Ready, Cause>), Cause> {
+        let (granted, ready) = self.open(wish).await;
+        let told = |cause: Cause| cause.with_end_of(&self.launcher);
+        Ok((granted.map_err(told)?, ready.map_err(told)))
+    }
+
+    async fn open(&mut self, wish: &Wish) -> (Result<Granted, Cause>, Result<Ready, Cause>) {
+        let started = self.control.open_host(&self.cwd, wish).and_then(|opened| {
+            let host = opened.host;
+            Ok((host, HostClient::start(opened, Arc::clone(&self.news))?))
+        });
+        let (host, client) = match started {
+            Ok(started) => started,
+            Err(cause) => return (Err(cause.clone()), Err(cause)),
+        };
         let granted = client.granted().await;
         let ready = client.ready().await;
         self.control.close_host(host);
-        Ok((granted?, ready?))
+        (granted, ready)
     }
 
     /// Waits a short while for the launcher to clean up.

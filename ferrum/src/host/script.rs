@@ -115,8 +115,10 @@ pub(super) fn granted() -> Granted {
         mcp_enabled: true,
         mcp: Selection::default(),
         project_files: Vec::new(),
+        policies: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
+        preflight: None,
     }
 }
 
@@ -129,6 +131,8 @@ pub(super) fn ready() -> Ready {
         walls: Vec::new(),
         promises: Vec::new(),
         view: Vec::new(),
+        protected: Vec::new(),
+        limits: Vec::new(),
         environment: Vec::new(),
         notices: Vec::new(),
         setup_us: 1,

@@ -3,13 +3,16 @@
 pub mod answer;
 pub mod dialogue;
 pub mod doctor;
-pub mod explain;
+pub mod inspect;
 pub mod jsonl;
 pub mod opening;
+pub mod policy;
+pub mod preface;
 pub mod prompt;
 pub mod provider;
 pub mod signals;
 pub mod tool;
+pub mod trust;
 
 use crate::exit::{Failure, Kind};
 use crate::ui::terminal_text::sanitise;
@@ -45,6 +48,16 @@ pub fn write_out(text: &str) -> Result<(), Failure> {
         None
     };
     let text = clean.as_deref().unwrap_or(text);
+    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
+}
+
+/// Writes a text whose parts have been cleaned already, so that its colours stay.
+///
+/// # Errors
+/// When stdout is closed or full.
+pub fn write_painted(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
 }

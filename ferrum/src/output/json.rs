@@ -6,6 +6,7 @@ use super::wire;
 use crate::agent::event::{Event, Sink, Totals};
 use crate::agent::turn::End;
 use crate::exit::Failure;
+use crate::session::record;
 use crate::ui::terminal_text::without_thinking;
 use ferrum_proto::terms::PathBytes;
 use serde_json::{Value, json};
@@ -20,6 +21,8 @@ pub struct Json {
     refusals: Vec<Value>,
     denials: Vec<Value>,
     changed: BTreeSet<PathBytes>,
+    /// One for each turn that left something.
+    steering: Vec<Value>,
     notices: Vec<String>,
 }
 
@@ -43,6 +46,7 @@ impl Json {
             refusals: Vec::new(),
             denials: Vec::new(),
             changed: BTreeSet::new(),
+            steering: Vec::new(),
             notices: Vec::new(),
         }
     }
@@ -64,6 +68,7 @@ impl Json {
             "refusals": self.refusals,
             "denials": self.denials,
             "changed": wire::paths(&changed),
+            "steering": self.steering,
             "notices": self.notices,
             "totals": outcome.totals.map(wire::totals),
             "error": outcome.error,
@@ -108,6 +113,7 @@ impl Sink for Json {
                 }
                 self.changed.extend(result.changed.iter().cloned());
             }
+            Event::Steering { survey, .. } => self.steering.push(record::steering(survey)),
             Event::Notice(text) => self.notices.push(text.to_owned()),
             Event::TurnEnd(end) => {
                 let (word, why) = match end.end {

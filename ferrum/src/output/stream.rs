@@ -92,6 +92,7 @@ impl Sink for StreamJson {
             | Event::Progress(_)
             | Event::ToolResult { .. }
             | Event::Usage(_)
+            | Event::Steering { .. }
             | Event::Notice(_) => self.write(event),
         }
     }

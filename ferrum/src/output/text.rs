@@ -68,6 +68,7 @@ impl Sink for Text {
             }
             Event::ToolResult { name, result, .. } => self.tell(&render::tool_result(name, result)),
             Event::Progress(text) => self.progress(text),
+            Event::Steering { granted, survey } => self.tell(&render::survey(granted, survey)),
             Event::Notice(text) => self.tell(&format!("ferrum: {}\n", sanitise(text))),
             // Out of time is a partial answer; whoever cancels wants none.
             Event::Interrupted(cut) if cut.reason == Reason::Timeout => self.answer(cut.partial),

@@ -7,6 +7,7 @@ use crate::agent::event::{Event, Interrupted, Totals, TurnEnd};
 use crate::agent::message::{ToolUse, Usage, UsageSource};
 use crate::agent::turn::End;
 use crate::exit::Failure;
+use crate::session::record;
 use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Refusal, Residual};
 use ferrum_proto::seal::{Granted, Ready};
 use ferrum_proto::terms::PathBytes;
@@ -27,6 +28,7 @@ pub fn line(event: Event<'_>, facts: &SessionFacts) -> Option<Vec<u8>> {
         Event::ToolCall(call) => tool_call(call),
         Event::ToolResult { id, name, result } => tool_result(id, name, result),
         Event::Usage(usage) => with_type("usage", self::usage(usage)),
+        Event::Steering { survey, .. } => with_type("steering", record::steering(survey)),
         Event::Notice(text) => json!({ "type": "notice", "text": text }),
         Event::TurnEnd(end) => turn_end(end),
         Event::Interrupted(cut) => interrupted(cut),

@@ -4,6 +4,7 @@
 //! as they are.
 
 use crate::agent::message::{Message, Role};
+use ferrum_proto::reply::Survey;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -159,6 +160,24 @@ pub fn conversation(records: impl IntoIterator<Item = Record>) -> Vec<Message> {
         }
     }
     messages
+}
+
+/// Files that programs or agents obey without being asked: the field `steering` of a metadata record
+/// and the event of that name.
+#[must_use]
+pub fn steering(survey: &Survey) -> Value {
+    let files = survey.files.iter().map(|file| {
+        json!({
+            "path": file.path.as_path().to_string_lossy(),
+            "kind": file.kind,
+            "created": file.created,
+        })
+    });
+    json!({
+        "files": files.collect::<Vec<_>>(),
+        "more": survey.more,
+        "findings": survey.findings,
+    })
 }
 
 #[cfg(test)]

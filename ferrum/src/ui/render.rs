@@ -2,6 +2,7 @@
 
 use super::terminal_text::sanitise;
 use crate::agent::call::CallResult;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -22,6 +23,32 @@ pub fn ready(granted: &Granted, ready: &Ready) -> String {
         ready.network.name(),
         ready.shell.name(),
     )
+}
+
+/// What a turn left that somebody obeys without being asked.
+#[must_use]
+pub fn survey(granted: &Granted, survey: &Survey) -> String {
+    let mut out = String::new();
+    if !survey.files.is_empty() {
+        out.push_str("ferrum: this turn touched files that programs or agents obey without being asked:\n");
+    }
+    for file in &survey.files {
+        let path = file.path.as_path();
+        let path = path
+            .strip_prefix(granted.cwd.as_path())
+            .unwrap_or(path)
+            .to_string_lossy();
+        let how = if file.created { "new" } else { "changed" };
+        let line = format!("{path} ({}, {how})", file.kind);
+        let _ = writeln!(out, "  {}", clip(&sanitise(&line)));
+    }
+    if survey.more > 0 {
+        let _ = writeln!(out, "  and {} more", survey.more);
+    }
+    for finding in &survey.findings {
+        let _ = writeln!(out, "ferrum: found after a call: {}", clip(&sanitise(finding)));
+    }
+    out
 }
 
 /// A call, its main argument first.

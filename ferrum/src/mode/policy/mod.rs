@@ -1,0 +1,19 @@
+//! `ferrum policy`: seeing, questioning and checking the policy in force. Nothing here calls a tool
+//! for a model, and no provider is asked.
+
+mod explain;
+mod show;
+
+use crate::cli::{Cli, PolicyArgs, PolicyCommand};
+use crate::exit::Failure;
+use crate::start::Start;
+use std::process::ExitCode;
+
+/// # Errors
+/// Any [`Failure`].
+pub fn run(cli: &Cli, asked: &PolicyArgs) -> Result<ExitCode, Failure> {
+    match &asked.question {
+        PolicyCommand::Show(asked) => show::run(Start::new(cli)?, asked),
+        PolicyCommand::Explain(asked) => explain::run(Start::new(cli)?, asked),
+    }
+}

@@ -33,6 +33,8 @@ pub enum Command {
     Setup(SetupArgs),
     /// Log in with a ChatGPT account.
     Login(LoginArgs),
+    /// Accept what tools changed in instruction files, or what became of a project's policy.
+    Trust(TrustArgs),
     /// List what in a checkout tries to run or to steer something; nothing of it is run.
     Inspect(InspectArgs),
 }
@@ -159,6 +161,18 @@ pub struct InspectArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `ferrum trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Accept these files as they are; without any, list what waits to be accepted.
+    #[arg(value_name = "FILE", conflicts_with = "policy")]
+    pub files: Vec<PathBuf>,
+
+    /// Accept the project's policy as it is now, gone or looser.
+    #[arg(long)]
+    pub policy: bool,
 }
 
 /// `ferrum tool`.
@@ -375,7 +389,9 @@ impl Cli {
                 // The tier of a question is its own, not the host's.
                 PolicyCommand::Explain(_) => Wish::default(),
             },
-            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => Wish::default(),
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_) | Command::Trust(_)) => {
+                Wish::default()
+            }
         }
     }
 
@@ -388,9 +404,14 @@ impl Cli {
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
-            Some(Command::Tool(_) | Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) | None => {
-                None
-            }
+            Some(
+                Command::Tool(_)
+                | Command::Trust(_)
+                | Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_),
+            )
+            | None => None,
         }
     }
 }

@@ -20,4 +20,5 @@ pub mod session;
 pub mod start;
 mod sys;
 pub mod tools;
+pub mod trust;
 pub mod ui;

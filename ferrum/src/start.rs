@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Configures, Confinement, confine};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
+use crate::trust::Trust;
 use ferrum_proto::charter::Wish;
 use ferrum_proto::seal::Granted;
 use ferrum_proto::terms::PathBytes;
@@ -20,6 +21,8 @@ pub struct Start {
     pub cwd: PathBuf,
     /// What the front itself has given up.
     pub confinement: Confinement,
+    /// What the operator has to accept before it counts.
+    pub trust: Trust,
     pub hosts: Waiting,
 }
 
@@ -66,14 +69,21 @@ impl Start {
                 PolicyCommand::Show(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
-            Some(Command::Inspect(_)) => First::Check,
+            Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
             Some(Command::Tool(_)) | None => First::Session,
         };
-        let asked = hosts.ask(config.charter(), first);
+        let trust = Trust::load(&config.dirs.data)?;
+        let mut charter = config.charter();
+        // A host in role check starts nothing, and must come up for the operator to see what is wrong.
+        if !matches!(first, First::Check) && !matches!(cli.command, Some(Command::Doctor(_))) {
+            let real = std::fs::canonicalize(&cwd).unwrap_or_else(|_| cwd.clone());
+            charter.remembered = trust.remembered(&real);
+        }
+        let asked = hosts.ask(charter, first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
         let mut configures = Configures::State;
         match cli.command {
-            None => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
+            None | Some(Command::Trust(_)) => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
             Some(Command::Setup(_) | Command::Login(_)) => {
                 make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
                 configures = Configures::Everything;
@@ -85,6 +95,7 @@ impl Start {
             config,
             cwd,
             confinement,
+            trust,
             hosts,
         })
     }

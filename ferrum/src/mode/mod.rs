@@ -14,6 +14,7 @@ pub mod provider;
 pub mod setup;
 pub mod signals;
 pub mod tool;
+pub mod trust;
 
 use crate::exit::{Failure, Kind};
 use crate::ui::terminal_text::sanitise;

@@ -12,8 +12,11 @@ use crate::provider::{Provider, ProviderError, ProviderKind, ProviderSettings};
 pub fn open(config: &Config, choice: ProviderChoice) -> Result<Provider, ProviderError> {
     let entry = choice.entry;
     let credentials: Option<Box<dyn Credentials>> = match entry.kind {
-        ProviderKind::OpenAiCodex => Some(Box::new(account(config))),
-        ProviderKind::OpenAiCompatible | ProviderKind::Anthropic | ProviderKind::Fake => None,
+        ProviderKind::OpenAiCodex if choice.key.is_none() => Some(Box::new(account(config))),
+        ProviderKind::OpenAiCodex
+        | ProviderKind::OpenAiCompatible
+        | ProviderKind::Anthropic
+        | ProviderKind::Fake => None,
     };
     Provider::new(ProviderSettings {
         name: choice.name,

@@ -8,6 +8,7 @@ mod context;
 mod explain;
 mod lasting;
 mod ordinary;
+mod policy_check;
 mod policy_show;
 mod tidy;
 mod turn;

@@ -64,14 +64,49 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     let home = canonical_or_same(charter.places.home.as_path());
     let uid = nix::unistd::geteuid().as_raw();
     let work_tree = repos::work_tree_around(&cwd, &home, uid);
-    let mut notices = Vec::new();
     let around = project::Around {
         charter,
         work_tree: work_tree.as_deref(),
         uid,
     };
     let projects = around.files(&cwd).map_err(SealFailed::from)?;
-    let user = user_policy(charter, &cwd, work_tree.as_deref(), &home, &mut notices)?;
+    decide_with(seal, Place { cwd, home, work_tree }, projects)
+}
+
+/// Where a session would stand.
+pub struct Place {
+    /// Canonical.
+    pub cwd: PathBuf,
+    /// Canonical.
+    pub home: PathBuf,
+    /// The repository's top around the working directory.
+    pub work_tree: Option<PathBuf>,
+}
+
+/// The user's policy and these project files, as far as the roots can be resolved.
+///
+/// # Errors
+/// [`SealFailed`] for a root of the user's that cannot be used.
+pub fn inputs(
+    seal: &Seal,
+    place: &Place,
+    projects: Vec<ProjectFile>,
+    notices: &mut Vec<String>,
+) -> Result<Inputs, SealFailed> {
+    let work_tree = place.work_tree.as_deref();
+    let user = user_policy(&seal.charter, &place.cwd, work_tree, &place.home, notices)?;
+    Ok(Inputs { user, projects })
+}
+
+/// Makes the decision from project files that have been read.
+///
+/// # Errors
+/// As [`decide`].
+pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Result<Decision, SealFailed> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let mut notices = Vec::new();
+    let Inputs { user, projects } = inputs(seal, &place, projects, &mut notices)?;
+    let Place { cwd, home, work_tree } = place;
     let grant = policy::narrow(&user, &projects, &wish(&seal.wish))
         .map_err(|e| failed(SealFailure::Policy, e.message, &e.hint))?;
     let linked = work_tree

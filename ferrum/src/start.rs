@@ -63,7 +63,7 @@ impl Start {
             // They open their hosts themselves.
             Some(Command::Doctor(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_)) => First::Check,

@@ -6,6 +6,7 @@
 
 mod granted;
 pub mod project;
+mod remembered;
 mod terms;
 
 pub use granted::{granted, origin};
@@ -13,7 +14,7 @@ pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};
 use crate::guard::repos;
-use ferrum_proto::charter::{Charter, RootMode, ToolsWish};
+use ferrum_proto::charter::{Charter, PolicyText, RootMode, ToolsWish};
 use ferrum_proto::seal::{Preflight, Seal, SealFailed, SealFailure};
 use policy::{Grant, ProjectFile, UserPolicy, Wish};
 use std::fs;
@@ -32,6 +33,8 @@ pub struct Decision {
     /// Git directories outside the roots that belong to the checkout.
     pub linked: Option<repos::Linked>,
     pub project_files: Vec<PathBuf>,
+    /// Their texts.
+    pub policies: Vec<PolicyText>,
     /// git's settings of the user, read while the home is still there.
     pub home_files: HomeFiles,
     pub notices: Vec<String>,
@@ -69,8 +72,15 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
         work_tree: work_tree.as_deref(),
         uid,
     };
-    let projects = around.files(&cwd).map_err(SealFailed::from)?;
-    decide_with(seal, Place { cwd, home, work_tree }, projects)
+    let files = around.files(&cwd).map_err(SealFailed::from)?;
+    let mut notices = Vec::new();
+    let policies = remembered::texts(&files, &mut notices);
+    let projects: Vec<ProjectFile> = files.into_iter().map(|(file, _)| file).collect();
+    remembered::check(&charter.remembered, &projects, &cwd)?;
+    let mut decision = decide_with(seal, Place { cwd, home, work_tree }, projects)?;
+    decision.policies = policies;
+    decision.notices.splice(0..0, notices);
+    Ok(decision)
 }
 
 /// Where a session would stand.
@@ -98,7 +108,7 @@ pub fn inputs(
     Ok(Inputs { user, projects })
 }
 
-/// Makes the decision from project files that have been read.
+/// Makes the decision from project files that have been read; their texts are not in it.
 ///
 /// # Errors
 /// As [`decide`].
@@ -138,6 +148,7 @@ pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Res
         work_tree,
         linked,
         project_files,
+        policies: Vec::new(),
         home_files,
         notices,
         preflight,

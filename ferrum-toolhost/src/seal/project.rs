@@ -53,13 +53,18 @@ pub struct Text {
 }
 
 impl Around<'_> {
-    /// The `.ferrum/config.toml` of `cwd` and of its ancestors, nearest first.
+    /// The `.ferrum/config.toml` of `cwd` and of its ancestors, nearest first, with their texts.
     ///
     /// # Errors
     /// The first [`Problem`].
-    pub fn files(&self, cwd: &Path) -> Result<Vec<ProjectFile>, Problem> {
+    pub fn files(&self, cwd: &Path) -> Result<Vec<(ProjectFile, String)>, Problem> {
         let texts = self.texts(cwd).filter_map(Result::transpose);
-        texts.map(|text| text?.understood()).collect()
+        let understood = texts.map(|text| {
+            let text = text?;
+            let written = text.text.clone();
+            Ok((text.understood()?, written))
+        });
+        understood.collect()
     }
 
     /// What stands in `cwd` and in its ancestors, nearest first, as far as it counts.

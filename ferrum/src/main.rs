@@ -26,6 +26,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
         Some(Command::Tool(asked)) => mode::tool::run(Start::new(cli)?, asked),
         Some(Command::Policy(asked)) => mode::policy::run(cli, asked),
         Some(Command::Inspect(asked)) => mode::inspect::run(Start::new(cli)?, asked),
+        Some(Command::Audit(asked)) => mode::audit::run(&asked.question),
+        Some(Command::Sessions(asked)) => mode::sessions::run(&asked.question),
         Some(Command::Doctor(asked)) => mode::doctor::run(Start::new(cli)?, asked),
         None if cli.print.print.is_some() || cli.print.jsonl => {
             mode::answer::run(Start::new(cli), &cli.print)

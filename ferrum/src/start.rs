@@ -1,5 +1,7 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
+use crate::audit::chain::Keyed;
+use crate::audit::key::{self, KeyError};
 use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Confinement, confine};
@@ -21,6 +23,8 @@ pub struct Start {
     /// What the front itself has given up.
     pub confinement: Confinement,
     pub hosts: Waiting,
+    /// What audit logs are chained with; only where a session is begun.
+    pub audit: Option<Keyed>,
 }
 
 /// The launcher and the host that was asked for, until there is a runtime to hear them.
@@ -43,6 +47,8 @@ impl Start {
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
+        // Not before: programs that commands start should find it as the user has it.
+        crate::sys::ignore_file_size_signal();
         let mut config = Config::load(Environment::of_process())?;
         if cli.command.is_none() && cli.print.untrusted {
             config.distrust();
@@ -62,6 +68,8 @@ impl Start {
         let first = match cli.command {
             // They open their hosts themselves.
             Some(Command::Doctor(_)) => First::None,
+            // They need no launcher and do not come here.
+            Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
                 PolicyCommand::Show(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
@@ -71,15 +79,19 @@ impl Start {
         };
         let asked = hosts.ask(config.charter(), first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        if cli.command.is_none() {
+        let audit = if cli.command.is_none() {
             make_data_directory(&config.dirs.data)?;
-        }
+            Some(key::read_or_make(&config.dirs.config)?)
+        } else {
+            None
+        };
         let confinement = confine(&config.dirs);
         Ok(Self {
             config,
             cwd,
             confinement,
             hosts,
+            audit,
         })
     }
 }
@@ -172,6 +184,13 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
             format!("ask for {} or higher, or change `safety.ceiling`", ceiling.name()),
         )),
         _ => Ok(()),
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::new(Kind::Error, error.to_string())
+            .with_hint("what tools do is logged under this key, so nothing is run without it")
     }
 }
 

@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod basis;
+pub mod change;
 mod grant;
 pub mod isolation;
 mod judge;
+mod looser;
 mod narrow;
 pub mod origin;
 mod project;
@@ -19,9 +22,10 @@ pub mod steering;
 mod terms;
 mod verdict;
 
-pub use action::{Action, Ground, Target};
+pub use action::{Action, Ground, Seen, Target};
 pub use grant::Grant;
 pub use judge::judge;
+pub use looser::looser;
 pub use narrow::{NarrowError, ProjectFile, UserPolicy, Wish, narrow};
 pub use project::{Expectation, PROJECT_BYTES_MAX, Place, ProjectError, ProjectPolicy, Selection};
 pub use terms::{Isolation, Network, Require, ShellMode, Tier, Tool};

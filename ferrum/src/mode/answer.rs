@@ -103,11 +103,13 @@ async fn begin(
         model: &model,
         max_context_tokens,
         untrusted: asked.untrusted,
+        trust: &start.trust,
     };
-    let preface = preface.read(&provider, hosts.granted(), output)?;
+    let (preface, instructions) = preface.read(&provider, hosts.granted(), output)?;
     let no_key = || Failure::new(Kind::Error, "there is no audit key");
     let plan = Plan {
         preface,
+        instructions,
         provider,
         which: asked.which(),
         title: asked.title.clone(),

@@ -8,7 +8,7 @@ use crate::audit::verify::{self, Checked};
 use crate::audit::{chain::Keyed, place};
 use crate::cli::{AuditCommand, AuditVerifyArgs};
 use crate::config::Dirs;
-use crate::confine::confine;
+use crate::confine::{Configures, confine};
 use crate::exit::{Failure, Kind};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 pub fn run(asked: &AuditCommand) -> Result<ExitCode, Failure> {
     let dirs = Dirs::of_process()?;
     // What is read was written by others too: this process gives up what it does not need.
-    let _ = confine(&dirs);
+    let _ = confine(&dirs, Configures::State);
     let keyed = match key::read(&dirs.config) {
         Err(KeyError::Missing(path)) => {
             if place::all(&place::directory(&dirs.data))?.is_empty() {

@@ -9,6 +9,7 @@ use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
 use crate::audit::chain::Keyed;
 use crate::audit::{self, AuditError};
+use crate::context::{self, Instruction};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
 use crate::output::{Outlet, Output, SessionFacts};
@@ -16,9 +17,12 @@ use crate::provider::{Provider, ProviderError};
 use crate::session::log::LogError;
 use crate::session::select::{self, SelectError, Which};
 use crate::tools::catalog::{self, Tool};
+use crate::trust::Trust;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::Ready;
 use secrecy::SecretString;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Everything that a session needs besides the host and the output.
@@ -26,6 +30,8 @@ pub struct Plan {
     pub provider: Provider,
     /// What stands before the conversation: system prompt, context files, skills.
     pub preface: Vec<Message>,
+    /// Files of the checkout that the preface was made from.
+    pub instructions: Vec<Instruction>,
     pub which: Which,
     /// `--title`.
     pub title: Option<String>,
@@ -61,6 +67,8 @@ pub struct Dialogue<'a, H> {
     budget: Budget,
     outlet: Outlet,
     output: &'a mut Output,
+    instructions: Vec<Instruction>,
+    data: PathBuf,
 }
 
 /// What ended a turn.
@@ -111,6 +119,8 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             budget: plan.budget,
             outlet,
             output,
+            instructions: plan.instructions,
+            data: plan.data,
         })
     }
 
@@ -165,16 +175,23 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             state: State::default(),
         };
         let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
-        if let Err(error) = turn.survey().await {
-            return Err(self.told(failed(error)));
+        let remembered = match turn.survey().await {
+            Ok(None) => Ok(()),
+            Ok(Some(survey)) => distrust(turn.sink, &survey, &self.instructions, &self.data),
+            Err(error) => Err(failed(error)),
+        };
+        if let Err(failure) = remembered {
+            // What was reached stays usable, whatever broke; the first error is the one to tell.
+            let _ = turn.interrupted(Reason::Error).await;
+            turn.sink.record(Event::Error(&failure));
+            return Err(failure);
         }
         match ended {
             Ended::Turn(Ok(end)) => match turn.close(end.word()).await {
-                Ok(()) => Ok(ended_by_itself(&mut turn, &end, self.budget.fail_on_denial)?),
+                Ok(()) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
                 Err(error) => Err(self.told(failed(error))),
             },
             Ended::Turn(Err(error)) => {
-                // What was reached stays usable, whatever broke; the first error is the one to tell.
                 let _ = turn.interrupted(Reason::Error).await;
                 Err(self.told(failed(error)))
             }
@@ -184,6 +201,34 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             }
         }
     }
+}
+
+/// Instructions that the turn changed are not believed again before the operator accepts them.
+fn distrust(
+    sink: &mut impl Sink,
+    survey: &Survey,
+    instructions: &[Instruction],
+    data: &Path,
+) -> Result<(), Failure> {
+    let told = survey.files.iter().map(|file| file.path.as_path());
+    let told = told.filter(|path| context::is_instruction(path));
+    // A name that leads elsewhere is in no table, and of a host that died nothing is told.
+    let seen = instructions.iter().filter(|file| file.is_changed());
+    let paths: BTreeSet<&Path> = told
+        .chain(seen.flat_map(|file| [file.path.as_path(), &file.real]))
+        .collect();
+    if paths.is_empty() {
+        return Ok(());
+    }
+    Trust::update(data, |trust| trust.distrust(paths.iter().copied()))?;
+    for path in paths {
+        let text = format!(
+            "{}: from the next start on this is information for the model, not instructions, until `ferrum trust` accepts it",
+            path.display()
+        );
+        sink.record(Event::Notice(&text));
+    }
+    Ok(())
 }
 
 /// Runs the turn; what cuts it drops it, which cancels whatever it waits for.
@@ -290,7 +335,7 @@ fn failed(error: TurnError) -> Failure {
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         let kind = match error {
-            ProviderError::Config(_) | ProviderError::Login(_) => Kind::Usage,
+            ProviderError::Config(_) => Kind::Usage,
             ProviderError::Overflow(_) => Kind::Budget,
             _ => Kind::Error,
         };

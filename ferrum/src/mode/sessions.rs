@@ -6,7 +6,7 @@ use super::write_out;
 use crate::cli::{SessionsCheckArgs, SessionsCommand, SessionsListArgs};
 use crate::clock;
 use crate::config::Dirs;
-use crate::confine::confine;
+use crate::confine::{Configures, confine};
 use crate::exit::{Failure, Kind};
 use crate::session::check::{self, Report};
 use crate::session::log::LogError;
@@ -22,7 +22,7 @@ use std::process::ExitCode;
 pub fn run(asked: &SessionsCommand) -> Result<ExitCode, Failure> {
     let dirs = Dirs::of_process()?;
     // What is read was written by others too: this process gives up what it does not need.
-    let _ = confine(&dirs);
+    let _ = confine(&dirs, Configures::State);
     let directory = select::directory(&dirs.data);
     match asked {
         SessionsCommand::List(asked) => list(&directory, asked),

@@ -3,16 +3,19 @@
 use super::calls::Calls;
 use super::chunk::{self, Chunk, Delta};
 use super::reasoning::Reasoning;
+use super::template::Template;
 use crate::agent::message::{ContentBlock, Message, Role, Usage};
-use crate::provider::error::{from_object, one_line};
+use crate::provider::error::from_object;
 use crate::provider::exchange::{Assembly, Show, Step};
-use crate::provider::{Completion, Event, Finish, ProviderError, grow};
+use crate::provider::{Completion, Event, Finish, ProviderError, grow, lenient};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// The answer so far.
 #[derive(Default)]
 pub(super) struct Answer {
     text: String,
+    template: Template,
     reasoning: Reasoning,
     calls: Calls,
     usage: Option<Usage>,
@@ -34,14 +37,18 @@ impl Assembly for Answer {
             b"" => return Ok(Step::Idle),
             _ => {}
         }
-        if let Some(text) = chunk::plain_text(data) {
-            self.text(&text, show)?;
+        if let Some(words) = self.template.words(data) {
+            self.text(&words, show)?;
             return Ok(Step::More);
         }
-        let chunk = chunk::parse(data).map_err(|error| {
-            let text = one_line(&String::from_utf8_lossy(&data[..data.len().min(200)]));
-            ProviderError::Malformed(format!("{text:?} is not a JSON chunk ({error})"))
-        })?;
+        if let Some(words) = chunk::plain_text(data) {
+            if let Cow::Borrowed(words) = words {
+                self.template.learn(data, words);
+            }
+            self.text(&words, show)?;
+            return Ok(Step::More);
+        }
+        let chunk = lenient::parse(data, "chunk")?;
         self.chunk(chunk, show)?;
         Ok(Step::More)
     }

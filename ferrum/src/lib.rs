@@ -12,6 +12,7 @@ pub mod context;
 pub mod exit;
 mod filter;
 pub mod host;
+pub mod login;
 pub mod mode;
 pub mod output;
 pub mod provider;

@@ -25,6 +25,8 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     match &cli.command {
         Some(Command::Tool(asked)) => mode::tool::run(Start::new(cli)?, asked),
         Some(Command::Policy(asked)) => mode::policy::run(cli, asked),
+        Some(Command::Setup(asked)) => mode::setup::run(Start::new(cli)?, asked),
+        Some(Command::Login(asked)) => mode::login::run(Start::new(cli)?, asked),
         Some(Command::Inspect(asked)) => mode::inspect::run(Start::new(cli)?, asked),
         Some(Command::Trust(asked)) => mode::trust::run(Start::new(cli)?, asked),
         Some(Command::Doctor(asked)) => mode::doctor::run(Start::new(cli)?, asked),

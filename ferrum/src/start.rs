@@ -2,7 +2,7 @@
 
 use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
-use crate::confine::{Confinement, confine};
+use crate::confine::{Configures, Confinement, confine};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
 use crate::trust::Trust;
@@ -64,7 +64,7 @@ impl Start {
         };
         let first = match cli.command {
             // They open their hosts themselves.
-            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
                 PolicyCommand::Show(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
@@ -81,10 +81,16 @@ impl Start {
         }
         let asked = hosts.ask(charter, first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        if matches!(cli.command, None | Some(Command::Trust(_))) {
-            make_data_directory(&config.dirs.data)?;
+        let mut configures = Configures::State;
+        match cli.command {
+            None | Some(Command::Trust(_)) => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
+            Some(Command::Setup(_) | Command::Login(_)) => {
+                make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
+                configures = Configures::Everything;
+            }
+            Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_) | Command::Inspect(_)) => {}
         }
-        let confinement = confine(&config.dirs);
+        let confinement = confine(&config.dirs, configures);
         Ok(Self {
             config,
             cwd,
@@ -186,14 +192,14 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
     }
 }
 
-/// Sessions are for the user's eyes alone.
-fn make_data_directory(data: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+/// Sessions and keys are for the user's eyes alone.
+fn make_directory(which: &str, path: &Path, variable: &str) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
         Failure::new(
             Kind::Error,
-            format!("the data directory {} cannot be made: {error}", data.display()),
+            format!("the {which} directory {} cannot be made: {error}", path.display()),
         )
-        .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
+        .with_hint(format!("make it writable, or set {variable} to a place that is"))
     })
 }

@@ -104,3 +104,76 @@ fn a_turn_that_was_cut_names_it_too_and_an_idle_one_nothing() {
     let result: Value = serde_json::from_str(&output.out()).expect("one object");
     assert_eq!(result["steering"], json!([]));
 }
+
+#[test]
+fn an_untrusted_checkout_is_looked_through_and_believed_in_nothing() {
+    for who in everyone() {
+        for without_namespaces in [false, true] {
+            let scene = Scene::new(&who);
+            scene.write(&scene.root().join("AGENTS.md"), "RULE-OF-THE-PROJECT\n");
+            scene.write(&scene.root().join(".envrc"), "evil\n");
+            scene.write(&scene.config_dir().join("AGENTS.md"), "RULE-OF-THE-USER\n");
+            let provider = Provider::start(vec![
+                calls(&[("write", json!({ "path": "new.txt", "content": "x" }))]),
+                says("done"),
+            ]);
+            scene.write(&scene.config_dir().join("config.toml"), provider.config());
+            let mut run = scene.ferrum(["-p", "go", "--untrusted", "--output", "json"]);
+            run.without_namespaces = without_namespaces;
+            let output = run.output();
+            assert_eq!(output.status, Some(0), "{}", output.all());
+            let result: Value = serde_json::from_str(&output.out()).expect("one object");
+            assert_eq!(result["session"]["safety"], "high");
+            let isolation = &result["session"]["isolation"];
+            assert_eq!(
+                (&isolation["requested"], &isolation["effective"]),
+                (&json!("full"), &json!("full"))
+            );
+            let told = result["notices"].to_string();
+            for part in ["preflight: ", "/.envrc: obeyed by", "/AGENTS.md: obeyed by"] {
+                assert!(told.contains(part), "{part} is missing in {told}");
+            }
+            let request = provider.requests().into_iter().next().expect("a request");
+            let messages = request.body["messages"].as_array().expect("messages").clone();
+            let text = |at: usize| messages[at]["content"].as_str().unwrap_or_default().to_owned();
+            assert!(text(0).contains("RULE-OF-THE-USER") && !text(0).contains("RULE-OF-THE-PROJECT"));
+            assert!(text(1).contains("RULE-OF-THE-PROJECT") && messages[1]["role"] == "user");
+            assert_eq!(text(messages.len() - 1), "go");
+            assert!(!scene.root().join("new.txt").exists());
+        }
+    }
+}
+
+#[test]
+fn inspecting_names_what_would_run_and_runs_nothing() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let root = scene.root();
+        let planted = "git config core.fsmonitor 'touch ran' && printf '#!/bin/sh\\ntouch ran\\n' > .git/hooks/post-checkout && \
+                       ln -s ../../.ssh/id_ed25519 AGENTS.md && mkfifo pipe";
+        let output = scene.run("/bin/bash").args(["-c", planted]).output();
+        assert_eq!(output.status, Some(0), "{}", output.all());
+        let output = scene.ferrum(["inspect", "--json"]).output();
+        assert_eq!(output.status, Some(0), "{}", output.all());
+        let found: Value = serde_json::from_str(&output.out()).expect("one object");
+        assert_eq!(found["top"], json!(root.display().to_string()));
+        let text = found["remarks"].to_string();
+        for part in [
+            "git would obey hooks/post-checkout",
+            "git would obey config core.fsmonitor",
+            "a link out of the checkout",
+            "neither a file nor a directory",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        let mut run = scene.ferrum(["inspect", "--dir", &root.display().to_string()]);
+        run.cwd = scene.home();
+        let output = run.output();
+        assert!(
+            output.out().contains("AGENTS.md: a link out of the checkout"),
+            "{}",
+            output.all()
+        );
+        assert!(!root.join("ran").exists() && !output.all().contains(&scene.secret));
+    }
+}

@@ -32,7 +32,8 @@ fn batch(scene: &Scene, options: &[&str], questions: &str) -> Vec<Value> {
 fn exit_codes_and_words_for_a_person() {
     let scene = Scene::new(&ordinary());
     let allowed = explain(&scene, &["bash", "ls | wc -l"]);
-    assert_eq!((allowed.status, allowed.out().as_str()), (Some(0), "allow\n"));
+    assert_eq!(allowed.status, Some(0), "{}", allowed.all());
+    assert!(allowed.out().starts_with("allow\n"), "{}", allowed.out());
     let refused = explain(&scene, &["bash", "true\n  sudo id"]);
     assert_eq!(refused.status, Some(5), "{}", refused.all());
     assert!(
@@ -191,6 +192,7 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
             shell: None,
             isolation: None,
             act: Act::Run("touch x".to_owned()),
+            detail: false,
         },
     };
     let open = |launcher: &mut Launcher, host| {
@@ -207,6 +209,7 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
     let Some(FromHost::Explained {
         id: 5,
         answer: Explanation::Refused(refusal),
+        basis: None,
     }) = line.receive()
     else {
         panic!("no answer");
@@ -219,4 +222,237 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
     assert!(matches!(line.receive(), Some(FromHost::Explained { .. })));
     assert!(line.is_closed(), "a repeated id was taken");
     assert!(!scene.root().join("called").exists());
+}
+
+fn asked(scene: &Scene, words: &[&str]) -> Value {
+    let output = explain(scene, &[&["--json"], words].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {}", output.all()))
+}
+
+/// One line for each act: verdict, code, and what would change it.
+#[test]
+fn every_subject_has_a_verdict_a_rule_and_the_smallest_change() {
+    let scene = Scene::new(&ordinary());
+    let outside = scene.outside().display().to_string();
+    let home = scene.home().display().to_string();
+    let add = |key: &str, place: &str| format!("add \"{place}\" to [tools] {key} in config.toml");
+    let fill = |text: &str| text.replace("@OUT@", &outside).replace("@HOME@", &home);
+    let auto = "set [tools] shell = \"auto\" in config.toml";
+    let medium = "set [safety] tier = \"medium\" in config.toml";
+    let rows: &[(&[&str], &str, &str)] = &[
+        (&["bash", "ls"], "", ""),
+        (&["bash", "source x"], "eval", auto),
+        (
+            &["bash", "echo x > @OUT@/new"],
+            "outside-root",
+            &add("writable_roots", &outside),
+        ),
+        (&["bash", "sudo true"], "privilege", ""),
+        (&["bash", "rm -rf /"], "catastrophic", ""),
+        (&["bash", "echo x >> ~/.ssh/config"], "protected", ""),
+        (&["bash", "echo (x"], "malformed", ""),
+        (
+            &["--safety", "high", "bash", "cargo build"],
+            "not-inspection",
+            medium,
+        ),
+        (&["read", "README.md"], "", ""),
+        (&["read", "/etc/passwd"], "", ""),
+        (&["read", "/tmp/of-the-session"], "", ""),
+        (&["read", "@HOME@/.ssh/id_ed25519"], "secret", ""),
+        (
+            &["read", "@OUT@/precious.txt"],
+            "outside-view",
+            &add("readable_roots", &outside),
+        ),
+        (
+            &["read", "@HOME@/Documents/diary.txt"],
+            "outside-view",
+            &add("readable_roots", &format!("{home}/Documents")),
+        ),
+        (&["write", "src/new.rs"], "", ""),
+        (
+            &["write", "@OUT@/new"],
+            "outside-root",
+            &add("writable_roots", &outside),
+        ),
+        (&["write", ".git/hooks/pre-commit"], "protected", ""),
+        (&["write", "@HOME@/.bashrc"], "protected", ""),
+        (&["--safety", "high", "edit", "README.md"], "tier", medium),
+        (&["exec", "/bin/ls"], "", ""),
+        (&["exec", "./src/main.rs"], "", ""),
+        (
+            &["exec", "@OUT@/tool.sh"],
+            "outside-view",
+            &add("readable_roots", &outside),
+        ),
+        (
+            &["--safety", "high", "exec", "./src/main.rs"],
+            "exec-path",
+            medium,
+        ),
+        (&["connect", "127.0.0.1:80"], "", ""),
+        (&["connect", "[::1]:80"], "", ""),
+        (&["connect", "[::ffff:127.0.0.1]:80"], "", ""),
+        (
+            &["connect", "example.org:443"],
+            "network",
+            "set [tools] network = \"full\" in config.toml",
+        ),
+        (
+            &["--safety", "high", "connect", "localhost:80"],
+            "network",
+            "ask for --network private",
+        ),
+    ];
+    for (words, code, change) in rows {
+        let words: Vec<String> = words.iter().map(|word| fill(word)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let answer = asked(&scene, &words);
+        let verdict = if code.is_empty() { "allow" } else { "deny" };
+        assert_eq!(answer["verdict"], verdict, "{words:?}: {answer}");
+        assert_eq!(
+            answer["code"].as_str().unwrap_or_default(),
+            *code,
+            "{words:?}: {answer}"
+        );
+        assert_eq!(
+            answer["change"].as_str().unwrap_or_default(),
+            *change,
+            "{words:?}: {answer}"
+        );
+        assert!(answer["rule"]["name"].is_string(), "{words:?}: {answer}");
+        let walls = answer["walls"].as_array().expect("walls");
+        assert!(!walls.is_empty(), "{words:?}: {answer}");
+        for wall in walls {
+            assert_ne!(wall["held_by"], json!([]), "{words:?}: {answer}");
+        }
+    }
+    for bad in ["example.org", "example.org:x", "a/b:80", ":80", "::1:80"] {
+        let output = explain(&scene, &["connect", bad]);
+        assert_eq!(output.status, Some(2), "{bad}: {}", output.all());
+    }
+}
+
+/// A proposed change is one that works: made as it says, the act is allowed.
+#[test]
+fn a_change_that_is_named_makes_the_act_pass() {
+    let scene = Scene::new(&ordinary());
+    let project = scene.root().join(".ferrum/config.toml");
+    scene.write(
+        &project,
+        "safety = \"high\"\n[tools]\nnetwork = \"none\"\ndeny = [\"write\"]\n",
+    );
+    let file = project.display().to_string();
+    let answer = asked(&scene, &["bash", "make"]);
+    assert_eq!(
+        answer["change"],
+        format!("remove safety from {file}:1"),
+        "{answer}"
+    );
+    let origins = answer["rule"]["decided_by"].as_array().expect("origins");
+    let safety = origins
+        .iter()
+        .find(|decided| decided["key"] == "safety")
+        .expect("the tier");
+    assert_eq!(
+        safety["origins"],
+        json!([{ "kind": "project", "file": file, "line": 1 }])
+    );
+    let answer = asked(&scene, &["connect", "example.org:443"]);
+    // High takes its network from a wish alone.
+    let change = format!("ask for --network full, and remove tools.network from {file}:3");
+    assert_eq!(answer["change"], change, "{answer}");
+
+    scene.write(
+        &project,
+        "[tools]\nnetwork = \"none\"\ndeny = [\"write\", \"edit\"]\n",
+    );
+    let answer = asked(&scene, &["write", "new.txt"]);
+    assert_eq!(
+        (&answer["code"], &answer["change"]),
+        (&json!("tool"), &json!(format!("remove tools.deny from {file}:3")))
+    );
+    scene.write(&project, "[tools]\nnetwork = \"none\"\n");
+    assert_eq!(asked(&scene, &["write", "new.txt"])["verdict"], "allow");
+
+    let outside = scene.outside();
+    let text = format!("[tools]\nwritable_roots = [\".\", {outside:?}]\n");
+    scene.write(&scene.config_dir().join("config.toml"), text);
+    let target = outside.join("new").display().to_string();
+    assert_eq!(asked(&scene, &["write", &target])["verdict"], "allow");
+    assert_eq!(
+        asked(&scene, &["bash", &format!("echo x > {target}")])["verdict"],
+        "allow"
+    );
+}
+
+/// What is said of reading is what the tool finds.
+#[test]
+fn reading_is_explained_as_it_happens() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        for path in [
+            "README.md",
+            "link.md",
+            "../../Documents/diary.txt",
+            "../library/lib.txt",
+            "../../../outside/precious.txt",
+            "/etc/hostname",
+            "../../.bashrc",
+        ] {
+            let explained = asked(&scene, &["read", path]);
+            let ran = scene.tool("read", &json!({ "path": path }), &[]);
+            assert_eq!(
+                explained["verdict"] == "allow",
+                ran.outcome() == "done",
+                "{path}: {explained} but {}",
+                ran.output.all()
+            );
+        }
+    }
+}
+
+#[test]
+fn servers_are_explained_by_both_files() {
+    let scene = Scene::new(&ordinary());
+    let user = "[[mcp.servers]]\nname = \"a\"\ncommand = \"x\"\n[[mcp.servers]]\nname = \"b\"\ncommand = \"x\"\nenabled = false\n";
+    scene.write(&scene.config_dir().join("config.toml"), user);
+    let answer = asked(&scene, &["mcp", "a"]);
+    assert_eq!(answer["verdict"], "allow", "{answer}");
+    // It has the user's own authority: nothing holds it.
+    assert_eq!(
+        answer["walls"],
+        json!([{ "promise": "isolation user", "held_by": [] }])
+    );
+    assert_eq!(
+        asked(&scene, &["mcp", "b"])["change"],
+        "set its enabled = true in config.toml"
+    );
+    assert_eq!(explain(&scene, &["mcp", "c"]).status, Some(2));
+    let project = scene.root().join(".ferrum/config.toml");
+    scene.write(&project, "[mcp]\nallow = [\"b\"]\n");
+    let answer = asked(&scene, &["mcp", "a"]);
+    assert_eq!(
+        answer["change"],
+        format!("remove mcp.allow from {}:2", project.display()),
+        "{answer}"
+    );
+}
+
+#[test]
+fn a_batch_takes_every_subject_and_gives_details_when_asked() {
+    let scene = Scene::new(&ordinary());
+    let questions = concat!(
+        "{\"id\":1,\"tool\":\"connect\",\"address\":\"example.org:443\",\"detail\":true}\n",
+        "{\"id\":2,\"tool\":\"exec\",\"path\":\"/bin/ls\"}\n",
+        "{\"id\":3,\"tool\":\"mcp\",\"server\":\"x\"}\n",
+        "{\"id\":4,\"tool\":\"connect\",\"path\":\"x\"}\n",
+        "{\"id\":5,\"command\":\"source x\",\"detail\":true}\n",
+    );
+    let answers = batch(&scene, &[], questions);
+    let verdicts: Vec<&Value> = answers.iter().map(|answer| &answer["verdict"]).collect();
+    assert_eq!(verdicts, ["deny", "allow", "error", "error", "deny"]);
+    assert!(answers[0]["change"].is_string() && answers[4]["change"].is_string());
+    assert!(answers[1].get("change").is_none(), "{}", answers[1]);
 }

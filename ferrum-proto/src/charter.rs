@@ -124,6 +124,8 @@ pub struct Wish {
     pub network: Option<Network>,
     pub shell: Option<Shell>,
     pub tools: ToolsWish,
+    /// Look through the checkout first, for `Granted::preflight`.
+    pub inspect: bool,
 }
 
 /// Which tools the operator asks for.

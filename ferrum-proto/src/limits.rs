@@ -42,6 +42,9 @@ pub const SURVEY_FILES_MAX: usize = 100;
 pub const SURVEY_FINDINGS_MAX: usize = 100;
 pub const FINDING_BYTES_MAX: usize = 1 << 10;
 
+/// Remarks of one preflight: with paths of 4 KiB they leave room for the rest of the grant.
+pub const PREFLIGHT_MAX: usize = 100;
+
 /// Hosts that one launcher keeps at once.
 pub const HOSTS_MAX: usize = 32;
 

@@ -312,6 +312,7 @@ mod tests {
             shell: None,
             isolation: None,
             act,
+            detail: false,
         };
         ToHost::Explain { id, query }
     }
@@ -320,6 +321,7 @@ mod tests {
         FromHost::Explained {
             id,
             answer: Explanation::Allowed,
+            basis: None,
         }
     }
 

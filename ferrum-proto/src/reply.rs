@@ -1,6 +1,6 @@
 //! What a host says to the front.
 
-use crate::seal::{Granted, Ready, SealFailed};
+use crate::seal::{Decided, Granted, Promise, Ready, SealFailed};
 use crate::terms::{Containment, Isolation, PathBytes};
 use bincode::{Decode, Encode};
 
@@ -24,7 +24,26 @@ pub enum FromHost {
     /// The answer to `Survey`.
     Surveyed { id: u64, survey: Survey },
     /// The answer to `Explain`, in the order of the questions.
-    Explained { id: u64, answer: Explanation },
+    Explained {
+        id: u64,
+        answer: Explanation,
+        /// Where the question asked for it.
+        basis: Option<Box<Basis>>,
+    },
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Basis {
+    /// The rule, in words.
+    pub rule: String,
+    /// Who brought it about; empty where the rule is built in.
+    pub origins: Vec<Decided>,
+    /// The promises that would hold if the rule were wrong, with what holds them on this machine.
+    pub promises: Vec<Promise>,
+    /// The smallest change of the configuration that turns a refusal into a permission; empty
+    /// where there is none.
+    pub change: String,
 }
 
 /// What policy says about an act.

@@ -25,6 +25,8 @@ pub struct Query {
     pub shell: Option<Shell>,
     pub isolation: Option<Isolation>,
     pub act: Act,
+    /// Also what the verdict rests on. It takes longer: changes of the configuration are tried.
+    pub detail: bool,
 }
 
 /// The acts that can be asked about.
@@ -36,6 +38,12 @@ pub enum Act {
     Read(String),
     /// `write`, `edit` of a path.
     Change(String),
+    /// A connection of a command to a host (a name or an address) and port.
+    Connect { host: String, port: u16 },
+    /// A program that a command would run, by its path.
+    Execute(String),
+    /// An MCP server by its name.
+    Server(String),
 }
 
 /// One tool call, typed. Shapes and defaults are those of docs/TOOLS.md; the front has checked

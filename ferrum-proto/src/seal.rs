@@ -44,6 +44,29 @@ pub struct Granted {
     /// Who decided each value.
     pub origins: Vec<Decided>,
     pub notices: Vec<String>,
+    /// Where the wish asked for it.
+    pub preflight: Option<Preflight>,
+}
+
+/// What in a checkout tries to run or to steer something.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+pub struct Preflight {
+    /// At most [`PREFLIGHT_MAX`](crate::limits::PREFLIGHT_MAX), by path.
+    pub remarks: Vec<Remark>,
+    /// How many more there are.
+    pub more: u32,
+    /// False where the checkout is too large to be looked through.
+    pub complete: bool,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Remark {
+    pub path: PathBytes,
+    /// One word, listed in docs/POLICY.md.
+    pub kind: String,
+    /// What it would do, in words.
+    pub what: String,
 }
 
 /// A tool that is not exposed.

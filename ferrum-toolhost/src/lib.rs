@@ -19,6 +19,7 @@ pub mod guard;
 pub mod host;
 pub mod launcher;
 pub mod outbox;
+pub mod preflight;
 pub mod remedy;
 pub mod report;
 pub mod seal;

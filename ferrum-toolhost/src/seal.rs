@@ -8,13 +8,13 @@ mod granted;
 pub mod project;
 mod terms;
 
-pub use granted::granted;
+pub use granted::{granted, origin};
 pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};
 use crate::guard::repos;
 use ferrum_proto::charter::{Charter, RootMode, ToolsWish};
-use ferrum_proto::seal::{Seal, SealFailed, SealFailure};
+use ferrum_proto::seal::{Preflight, Seal, SealFailed, SealFailure};
 use policy::{Grant, ProjectFile, UserPolicy, Wish};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,8 @@ pub struct Decision {
     /// git's settings of the user, read while the home is still there.
     pub home_files: HomeFiles,
     pub notices: Vec<String>,
+    /// Where the wish asked for it.
+    pub preflight: Option<Preflight>,
 }
 
 /// The user's policy and the project's files, roots resolved.
@@ -90,6 +92,10 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     notices.extend(grant.notices().iter().cloned());
     let project_files = projects.iter().map(|p| p.path.clone()).collect();
     let home_files = home::collect(&home);
+    let preflight = seal
+        .wish
+        .inspect
+        .then(|| crate::preflight::of(work_tree.as_deref().unwrap_or(&cwd)));
     Ok(Decision {
         grant,
         inputs: Inputs { user, projects },
@@ -99,6 +105,7 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
         project_files,
         home_files,
         notices,
+        preflight,
     })
 }
 

@@ -29,6 +29,8 @@ pub enum Command {
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
+    /// List what in a checkout tries to run or to steer something; nothing of it is run.
+    Inspect(InspectArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -72,6 +74,12 @@ pub struct PrintArgs {
     /// Title of the session.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+
+    /// The checkout is a stranger's: tier high, full isolation or exit code 4, no MCP, a fresh private
+    /// home; its context files and skills are information, not instructions; what in it tries to run
+    /// or to steer something is listed first.
+    #[arg(long, conflicts_with = "safety")]
+    pub untrusted: bool,
 
     /// Exit with 5 when a tool call was refused.
     #[arg(long)]
@@ -137,6 +145,18 @@ pub struct WishArgs {
     pub shell: Option<Shell>,
 }
 
+/// `ferrum inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Look here instead of in the working directory.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `ferrum tool`.
 #[derive(Debug, Args)]
 pub struct ToolArgs {
@@ -188,12 +208,12 @@ pub struct ShowArgs {
 /// `ferrum policy explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// bash, read, write or edit.
+    /// bash, read, write, edit, exec, connect or mcp.
     #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
-        value_parser = ["bash", "read", "write", "edit"])]
+        value_parser = ["bash", "read", "write", "edit", "exec", "connect", "mcp"])]
     pub tool: Option<String>,
 
-    /// The command, or the path.
+    /// The command, the path, HOST:PORT, or the server's name.
     #[arg(
         required_unless_present = "stdin",
         conflicts_with = "stdin",
@@ -239,6 +259,7 @@ impl WishArgs {
             network: self.network,
             shell: self.shell,
             tools,
+            inspect: false,
         }
     }
 }
@@ -273,7 +294,16 @@ impl Cli {
     #[must_use]
     pub fn wish(&self) -> Wish {
         match &self.command {
+            None if self.print.untrusted => Wish {
+                tier: Some(Tier::High),
+                inspect: true,
+                ..self.print.wish.wish(self.print.tools_wish())
+            },
             None => self.print.wish.wish(self.print.tools_wish()),
+            Some(Command::Inspect(_)) => Wish {
+                inspect: true,
+                ..Wish::default()
+            },
             Some(Command::Tool(tool)) => tool.wish.wish(ToolsWish::Default),
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
@@ -292,6 +322,7 @@ impl Cli {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
             },
+            Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
             Some(Command::Tool(_) | Command::Doctor(_)) | None => None,
         }
     }

@@ -43,7 +43,10 @@ impl Start {
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
-        let config = Config::load(Environment::of_process())?;
+        let mut config = Config::load(Environment::of_process())?;
+        if cli.command.is_none() && cli.print.untrusted {
+            config.distrust();
+        }
         let cwd = find_cwd(&config)?;
         let wish = cli.wish();
         check_ceiling(&config, &wish)?;
@@ -63,6 +66,7 @@ impl Start {
                 PolicyCommand::Show(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
+            Some(Command::Inspect(_)) => First::Check,
             Some(Command::Tool(_)) | None => First::Session,
         };
         let asked = hosts.ask(config.charter(), first);

@@ -1,6 +1,6 @@
 //! What is asked, with the facts already looked up by the host.
 
-use crate::Isolation;
+use crate::{Isolation, Network};
 use std::path::{Path, PathBuf};
 
 /// Facts about the session's file system. All paths are canonical, as they stand in the view.
@@ -31,6 +31,26 @@ pub enum Action<'a> {
     Mutate { path: &'a Path, target: Target },
     /// `bash`, `wait`.
     Run { command: &'a str },
+    /// Whether a path is part of the view at all. Asked only by the check role: a session has its
+    /// view and finds out.
+    Look { path: &'a Path, seen: Seen },
+    /// A program that a command would run, by its path.
+    Execute { path: &'a Path, seen: Seen },
+    /// A connection of a command. `network` is the one in force.
+    Connect { host: &'a str, network: Network },
+    /// An MCP server by its name.
+    Server { name: &'a str },
+}
+
+/// Where a path lies, as seen from a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// In a system directory.
+    System,
+    /// In another part of the view.
+    View,
+    /// Nowhere: the session has nothing of that name.
+    Absent,
 }
 
 /// What stands at the path of a mutation.

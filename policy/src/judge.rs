@@ -1,6 +1,7 @@
 //! judge(grant, ground, act) → verdict: the decision table.
 
-use crate::{Action, Grant, Ground, Refusal, Target, Tier, Tool, Verdict, protect};
+use crate::{Action, Grant, Ground, Network, Refusal, Seen, Target, Tier, Tool, Verdict, protect};
+use std::net::IpAddr;
 use std::path::Path;
 
 /// Says whether one act is part of the grant.
@@ -8,6 +9,10 @@ pub fn judge(grant: &Grant, ground: &Ground, action: &Action<'_>) -> Verdict {
     let outcome = match action {
         Action::Read { path } => read(grant, ground, path),
         Action::Mutate { path, target } => mutate(grant, ground, path, *target),
+        Action::Look { path, seen } => look(grant, path, *seen),
+        Action::Execute { path, seen } => execute(grant, path, *seen),
+        Action::Connect { host, network } => connect(host, *network),
+        Action::Server { name } => server(grant, name),
         Action::Run { command } => match exposed(grant, &[Tool::Bash, Tool::Wait], "bash") {
             Ok(()) => return crate::shell::judge(command, grant, ground),
             Err(refusal) => Err(refusal),
@@ -58,6 +63,71 @@ fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
             "ask the operator for what you need from it",
         )),
     }
+}
+
+fn look(grant: &Grant, path: &Path, seen: Seen) -> Result<(), Refusal> {
+    match seen {
+        Seen::Absent if grant.tier != Tier::Low => Err(Refusal::plain(
+            "outside-view",
+            format!(
+                "{} is not there: it lies outside the session's view",
+                path.display()
+            ),
+            "copy what you need into the checkout",
+        )),
+        Seen::Absent | Seen::View | Seen::System => Ok(()),
+    }
+}
+
+fn execute(grant: &Grant, path: &Path, seen: Seen) -> Result<(), Refusal> {
+    look(grant, path, seen)?;
+    match (grant.tier, seen) {
+        (Tier::High, Seen::View | Seen::Absent) => Err(Refusal::plain(
+            "exec-path",
+            format!(
+                "{} is not run: tier high runs programs of system directories only",
+                path.display()
+            ),
+            "",
+        )),
+        (Tier::High, Seen::System) | (Tier::Low | Tier::Medium, _) => Ok(()),
+    }
+}
+
+/// A private network has its own loopback, on which what the session itself started listens.
+fn connect(host: &str, network: Network) -> Result<(), Refusal> {
+    let refused = |why: &str| {
+        let message = format!("{host} is not reached: {why}");
+        Err(Refusal::plain("network", message, ""))
+    };
+    match network {
+        Network::Full => Ok(()),
+        Network::Private if is_loopback(host) => Ok(()),
+        Network::Private => refused("the network is private: only what the session itself started answers"),
+        Network::None => refused("there is no network"),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+fn server(grant: &Grant, name: &str) -> Result<(), Refusal> {
+    let named = |list: &[String]| list.iter().any(|known| known == name);
+    let why = if !grant.mcp_enabled {
+        "a project file switches servers off"
+    } else if named(&grant.mcp.deny) {
+        "a project file denies it"
+    } else if grant.mcp.allow.as_ref().is_some_and(|allow| !named(allow)) {
+        "a project file allows others only"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::plain("mcp", format!("{name} is not started: {why}"), ""))
 }
 
 fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result<(), Refusal> {

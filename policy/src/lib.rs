@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod action;
+pub mod basis;
+pub mod change;
 mod grant;
 pub mod isolation;
 mod judge;
@@ -19,7 +21,7 @@ pub mod steering;
 mod terms;
 mod verdict;
 
-pub use action::{Action, Ground, Target};
+pub use action::{Action, Ground, Seen, Target};
 pub use grant::Grant;
 pub use judge::judge;
 pub use narrow::{NarrowError, ProjectFile, UserPolicy, Wish, narrow};

@@ -22,6 +22,8 @@ pub struct Case {
     pub during: Option<Keys>,
     pub input: Keys,
     pub expect: Keys,
+    /// What a provider answers, where the case is about that: see `stream.rs`.
+    pub answers: Option<Keys>,
 }
 
 impl Case {
@@ -84,7 +86,9 @@ fn read(area: &str, folder: &Path, mut keys: Keys) -> Result<Case, String> {
         expect.extend(keys.take(key).map(|value| (key.to_owned(), value)));
     }
     let tool = keys.text("feature")?.ok_or("no feature")?;
-    if !TOOLS.contains(&tool.as_str()) && !crate::start::FEATURES.contains(&tool.as_str()) {
+    let answers = (tool == crate::stream::FEATURE).then(|| crate::stream::answers(&mut keys));
+    let is_known = TOOLS.contains(&tool.as_str()) || crate::start::FEATURES.contains(&tool.as_str());
+    if answers.is_none() && !is_known {
         return Err(format!("the runner cannot express feature {tool}"));
     }
     let engine = keys.text("engine")?;
@@ -106,6 +110,7 @@ fn read(area: &str, folder: &Path, mut keys: Keys) -> Result<Case, String> {
         during: keys.part("during")?,
         input: keys.part("input")?.ok_or("no input")?,
         expect: expect.into(),
+        answers,
     };
     keys.nothing_left("the case")?;
     Ok(case)
@@ -128,5 +133,6 @@ fn broken(area: &str, id: &str, problem: &str) -> Case {
         during: None,
         input: Keys::default(),
         expect: expect.into(),
+        answers: None,
     }
 }

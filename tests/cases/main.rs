@@ -15,8 +15,10 @@ mod keys;
 mod lists;
 mod observe;
 mod product;
+mod server;
 mod setup;
 mod start;
+mod stream;
 mod verdict;
 
 use case::Case;

@@ -112,7 +112,8 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, next: &Mutex<impl Fn
     }
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Request> {
+/// Reads one request to its end; `None` when the peer leaves before.
+pub fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 65_536];
     loop {

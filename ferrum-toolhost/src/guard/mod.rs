@@ -9,7 +9,7 @@
 pub mod config;
 mod inventory;
 mod moved;
-mod obeyed;
+pub mod obeyed;
 pub mod parts;
 mod redirect;
 pub mod repos;
@@ -38,7 +38,7 @@ use steering::Obeyed;
 use watch::Watch;
 
 /// States of an interrupted git operation: the next `git rebase --continue` outside obeys them.
-const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
+pub const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 /// What of an interrupted rebase names programs to run.
 const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.

@@ -10,7 +10,8 @@ use std::path::Path;
 const OBEYED_MAX: usize = 8;
 
 /// What of a git directory git would run or follow, in words.
-pub(super) fn obeyed_parts(git_dir: &Path) -> Vec<String> {
+#[must_use]
+pub fn obeyed_parts(git_dir: &Path) -> Vec<String> {
     let mut obeyed = Vec::new();
     match fs::symlink_metadata(git_dir.join("hooks")) {
         Ok(meta) if meta.is_dir() => {

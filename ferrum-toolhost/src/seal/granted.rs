@@ -49,6 +49,7 @@ pub fn granted(seal: &Seal, decision: &Decision) -> Granted {
         project_files: paths(&decision.project_files),
         origins: origins.collect(),
         notices: decision.notices.clone(),
+        preflight: decision.preflight.clone(),
     }
 }
 

@@ -15,9 +15,10 @@ use crate::session::log::{Log, LogError};
 use crate::session::record;
 use crate::tools::catalog::Tool;
 use ferrum_proto::reply::Survey;
-use ferrum_proto::seal::Ready;
+use ferrum_proto::seal::{Granted, Ready};
 use futures_util::future::join_all;
 use serde_json::{Map, json};
+use std::cell::RefCell;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -212,26 +213,26 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             },
             buffered: !self.sink.streams(),
         };
+        let sink = RefCell::new(&mut *self.sink);
         let mut words = Words {
-            sink: &mut *self.sink,
+            sink: &sink,
             partial: &mut self.state.partial,
             thought: false,
         };
         let mut on_event = |event: provider::Event<'_>| words.hear(event);
         let asking = self.provider.complete(request, &mut on_event);
         let answer = if self.session.is_some() {
-            asking.await
+            asking.await?
         } else {
-            let opening = open(self.host, self.open_log, self.conversation.messages.last());
-            let (answer, session) = beside(asking, opening).await?;
-            let granted = self.host.granted();
-            let ready = &self.session.insert(session).ready;
-            words.sink.record(Event::Session { granted, ready });
-            for notice in granted.notices.iter().chain(&ready.notices) {
-                words.sink.record(Event::Notice(notice));
-            }
-            answer
-        }?;
+            let user = self.conversation.messages.last();
+            let opening = async {
+                // Kept at once: the turn may be dropped while the answer is still coming.
+                let session = self.session.insert(open(self.host, self.open_log, user).await?);
+                tell_session(&sink, self.host.granted(), &session.ready);
+                Ok(())
+            };
+            beside(asking, opening).await?.0?
+        };
         words.complete(&answer.message);
         self.state.partial.clear();
         Ok(answer)
@@ -435,28 +436,40 @@ async fn open(
     Ok(Session { log, ready })
 }
 
+fn tell_session(sink: &RefCell<&mut impl Sink>, granted: &Granted, ready: &Ready) {
+    let mut sink = sink.borrow_mut();
+    sink.record(Event::Session { granted, ready });
+    for notice in granted.notices.iter().chain(&ready.notices) {
+        sink.record(Event::Notice(notice));
+    }
+}
+
 /// Hears an answer as it comes.
-struct Words<'a, S> {
-    sink: &'a mut S,
+struct Words<'a, 'b, S> {
+    sink: &'a RefCell<&'b mut S>,
     partial: &'a mut String,
     thought: bool,
 }
 
-impl<S: Sink> Words<'_, S> {
+impl<S: Sink> Words<'_, '_, S> {
+    fn tell(&self, event: Event<'_>) {
+        self.sink.borrow_mut().record(event);
+    }
+
     fn hear(&mut self, event: provider::Event<'_>) {
         match event {
             provider::Event::Text(text) => {
                 self.partial.push_str(text);
-                self.sink.record(Event::AssistantDelta(text));
+                self.tell(Event::AssistantDelta(text));
             }
             provider::Event::Thinking(text) => {
                 self.thought = true;
-                self.sink.record(Event::ThinkingDelta(text));
+                self.tell(Event::ThinkingDelta(text));
             }
             provider::Event::Retry { why, wait } => {
                 self.partial.clear();
                 let text = format!("{why}; trying again in {:.1} s", wait.as_secs_f64());
-                self.sink.record(Event::Notice(&text));
+                self.tell(Event::Notice(&text));
             }
         }
     }
@@ -466,10 +479,10 @@ impl<S: Sink> Words<'_, S> {
         for block in &message.content {
             match block {
                 ContentBlock::Text { text } if self.partial.is_empty() => {
-                    self.sink.record(Event::AssistantDelta(text));
+                    self.tell(Event::AssistantDelta(text));
                 }
                 ContentBlock::Thinking { text, .. } if !self.thought && !text.is_empty() => {
-                    self.sink.record(Event::ThinkingDelta(text));
+                    self.tell(Event::ThinkingDelta(text));
                 }
                 ContentBlock::Text { .. }
                 | ContentBlock::Thinking { .. }

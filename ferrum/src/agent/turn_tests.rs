@@ -44,6 +44,7 @@ pub(crate) fn granted(tools: &[&str]) -> Granted {
         project_files: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
+        preflight: None,
     }
 }
 

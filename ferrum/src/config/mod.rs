@@ -23,7 +23,8 @@ pub use settings::{
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 
-use ferrum_proto::charter::Origin;
+use ferrum_proto::charter::{HomeMode, Origin};
+use ferrum_proto::terms::Require;
 use secrecy::SecretString;
 use std::path::PathBuf;
 
@@ -87,6 +88,18 @@ impl Config {
             environment,
             origins,
         })
+    }
+
+    /// For a checkout of a stranger's: full isolation or nothing, a home that nobody used before,
+    /// no MCP server. The tier is a wish of its own.
+    pub fn distrust(&mut self) {
+        self.settings.require = Require::Full;
+        self.settings.tools.home = HomeMode::Fresh;
+        self.settings.mcp_enabled = false;
+        for key in ["isolation.require", "tools.home", "mcp_enabled"] {
+            self.origins.retain(|(known, _)| known != key);
+            self.origins.push((key.to_owned(), Origin::CommandLine));
+        }
     }
 
     /// Every credential that this process knows, for keeping them out of what is stored or sent.

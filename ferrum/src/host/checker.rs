@@ -9,7 +9,7 @@ use ferrum_proto::limits::{
     FROM_HOST_FRAME_BYTES_MAX, PENDING_CALLS_MAX, SEAL_MS_MAX, TO_HOST_FRAME_BYTES_MAX,
 };
 use ferrum_proto::order::FromHostOrder;
-use ferrum_proto::reply::{Explanation, FromHost};
+use ferrum_proto::reply::{Basis, Explanation, FromHost};
 use ferrum_proto::request::{Query, ToHost};
 use ferrum_proto::seal::Granted;
 use std::sync::Arc;
@@ -111,11 +111,11 @@ impl Checker {
     ///
     /// # Errors
     /// The connection is over.
-    pub async fn answer(&mut self) -> Result<Explanation, Cause> {
+    pub async fn answer(&mut self) -> Result<(Explanation, Option<Box<Basis>>), Cause> {
         loop {
-            if let FromHost::Explained { answer, .. } = self.receive().await? {
+            if let FromHost::Explained { answer, basis, .. } = self.receive().await? {
                 self.open -= 1;
-                return Ok(answer);
+                return Ok((answer, basis));
             }
         }
     }

@@ -150,6 +150,7 @@ impl ToolHost for Hosts {
 fn same_policy(a: &Granted, b: &Granted) -> bool {
     let rules = |granted: &Granted| Granted {
         notices: Vec::new(),
+        preflight: None,
         ..granted.clone()
     };
     rules(a) == rules(b)

@@ -117,6 +117,7 @@ pub(super) fn granted() -> Granted {
         project_files: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
+        preflight: None,
     }
 }
 

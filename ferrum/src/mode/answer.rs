@@ -2,20 +2,15 @@
 //! What is said and done in between is [`super::dialogue`]'s.
 
 use super::dialogue::{Budget, Dialogue, Plan};
+use super::preface::Preface;
 use super::signals::Signals;
 use super::{jsonl, prompt, runtime};
 use crate::agent::event::{Event, Sink};
-use crate::agent::message::Message;
 use crate::cli::{OutputForm, PrintArgs};
-use crate::config::Config;
-use crate::context::{self, Runtime, Sources};
 use crate::exit::{Failure, Kind};
 use crate::host::{Hosts, ToolHost};
 use crate::output::{Json, Outlet, Output, StreamJson, Text};
-use crate::provider::Provider;
 use crate::start::Start;
-use ferrum_proto::seal::Granted;
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -38,11 +33,7 @@ pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode,
             // A reader who never reads is not waited for by one who is told to go.
             _ = signals.next() => Ok(()),
         };
-        ended?;
-        match written {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(why) => Err(unwritten(&why)),
-        }
+        ended.and(written).map(|()| ExitCode::SUCCESS)
     })
 }
 
@@ -60,16 +51,6 @@ fn form(asked: &PrintArgs, outlet: &Outlet) -> Output {
 fn told(failure: Failure, output: &mut Output) -> Failure {
     output.record(Event::Error(&failure));
     failure
-}
-
-fn unwritten(why: &str) -> Failure {
-    let gone = std::io::Error::from_raw_os_error(libc::EPIPE).to_string();
-    let kind = if why == gone {
-        Kind::OutputClosed
-    } else {
-        Kind::Error
-    };
-    Failure::new(kind, format!("stdout cannot be written: {why}"))
 }
 
 async fn answer(
@@ -117,11 +98,13 @@ async fn begin(
     let (model, max_context_tokens) = (choice.model.clone(), choice.max_context_tokens);
     let provider = super::provider::open(&start.config, choice)?;
     let hosts = start.hosts.open().await?;
-    let named = Named {
+    let preface = Preface {
+        config: &start.config,
         model: &model,
         max_context_tokens,
+        untrusted: asked.untrusted,
     };
-    let preface = preface(&start.config, named, &provider, hosts.granted(), output)?;
+    let preface = preface.read(&provider, hosts.granted(), output)?;
     let plan = Plan {
         preface,
         provider,
@@ -136,44 +119,4 @@ async fn begin(
         },
     };
     Ok((hosts, plan, prompt))
-}
-
-/// What the provider itself does not know of its model.
-struct Named<'a> {
-    model: &'a str,
-    max_context_tokens: u64,
-}
-
-/// What stands before the conversation.
-fn preface(
-    config: &Config,
-    named: Named<'_>,
-    provider: &Provider,
-    granted: &Granted,
-    output: &mut Output,
-) -> Result<Vec<Message>, Failure> {
-    let settings = &config.settings;
-    let runtime = Runtime {
-        version: env!("CARGO_PKG_VERSION"),
-        provider: &provider.name,
-        model: named.model,
-        provider_model: &provider.model,
-        thinking: provider.thinking.name(),
-        max_context_tokens: named.max_context_tokens,
-        mcp_enabled: settings.mcp_enabled,
-        diff_mode: settings.diff_mode.name(),
-        config_dir: &config.dirs.config,
-        granted,
-    };
-    let sources = Sources {
-        dirs: &config.dirs,
-        granted,
-        external_links: settings.skills_external_symlinks,
-        untrusted: false,
-        changed: &BTreeSet::new(),
-    };
-    let context = context::load(&sources, &runtime).map_err(|why| Failure::new(Kind::Usage, why))?;
-    let notices = context.notices.iter();
-    notices.for_each(|text| output.record(Event::Notice(text)));
-    Ok(context.messages)
 }

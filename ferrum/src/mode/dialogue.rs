@@ -160,21 +160,18 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
-        let ended = match ended {
+        match ended {
             Ended::Turn(Ok(end)) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
             Ended::Turn(Err(error)) => {
                 // What was reached stays usable, whatever broke; the first error is the one to tell.
                 let _ = turn.interrupted(Reason::Error).await;
-                Err(failed(error))
+                Err(self.told(failed(error)))
             }
-            Ended::Cut(reason) => return cut(&mut turn, reason).await,
-        };
-        if let Err(failure) = &ended
-            && !matches!(failure.kind, Kind::Budget | Kind::Denied)
-        {
-            turn.sink.record(Event::Error(failure));
+            Ended::Cut(reason) => {
+                let failure = why_cut(reason, &self.outlet);
+                cut(&mut turn, reason, failure).await
+            }
         }
-        ended
     }
 }
 
@@ -228,14 +225,23 @@ fn ended_by_itself<H: ToolHost, S: Sink>(
     result
 }
 
-async fn cut<H: ToolHost, S: Sink>(turn: &mut Turn<'_, H, S>, reason: Reason) -> Result<(), Failure> {
-    let failure = match reason {
+fn why_cut(reason: Reason, outlet: &Outlet) -> Failure {
+    match reason {
         Reason::Cancelled => Failure::new(Kind::Cancelled, "cancelled"),
         Reason::Terminated => Failure::new(Kind::Terminated, "terminated"),
         Reason::Timeout => Failure::new(Kind::Budget, "the time of --timeout is used up"),
-        Reason::OutputClosed => Failure::new(Kind::OutputClosed, "nobody reads stdout any more"),
+        Reason::OutputClosed => outlet
+            .failure()
+            .unwrap_or_else(|| Failure::new(Kind::OutputClosed, "nobody reads stdout any more")),
         Reason::Error => Failure::new(Kind::Error, "the turn failed"),
-    };
+    }
+}
+
+async fn cut<H: ToolHost, S: Sink>(
+    turn: &mut Turn<'_, H, S>,
+    reason: Reason,
+    failure: Failure,
+) -> Result<(), Failure> {
     match turn.interrupted(reason).await {
         Ok(at) => turn.sink.record(Event::Interrupted(Interrupted {
             reason,
@@ -272,7 +278,7 @@ fn failed(error: TurnError) -> Failure {
 impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         let kind = match error {
-            ProviderError::Config(_) | ProviderError::Login(_) => Kind::Usage,
+            ProviderError::Config(_) => Kind::Usage,
             ProviderError::Overflow(_) => Kind::Budget,
             _ => Kind::Error,
         };

@@ -60,6 +60,7 @@ async fn look(prober: &mut Prober, tier: Tier) -> Finding {
         network: None,
         shell: None,
         tools: ToolsWish::Default,
+        inspect: false,
     };
     Finding {
         tier,

@@ -3,9 +3,11 @@
 pub mod answer;
 pub mod dialogue;
 pub mod doctor;
+pub mod inspect;
 pub mod jsonl;
 pub mod opening;
 pub mod policy;
+pub mod preface;
 pub mod prompt;
 pub mod provider;
 pub mod signals;

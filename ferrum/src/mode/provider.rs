@@ -6,7 +6,7 @@ use crate::provider::{Provider, ProviderError, ProviderSettings};
 /// Sets the provider up without sending anything.
 ///
 /// # Errors
-/// [`ProviderError::Config`] or [`ProviderError::Login`] when it cannot work as configured.
+/// [`ProviderError::Config`] when it cannot work as configured.
 pub fn open(config: &Config, choice: ProviderChoice) -> Result<Provider, ProviderError> {
     let entry = choice.entry;
     Provider::new(ProviderSettings {

@@ -1,6 +1,7 @@
 //! Stdout and stderr behind a thread of their own: a reader who is slow or gone never keeps the
 //! front from hearing a signal or from noticing.
 
+use crate::exit::{Failure, Kind};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -37,7 +38,7 @@ struct State {
     /// Handed over and not written yet, in bytes.
     waiting: usize,
     /// The first failure of stdout. Nothing more is written to it.
-    failed: Option<String>,
+    failed: Option<Failure>,
 }
 
 impl Outlet {
@@ -81,9 +82,15 @@ impl Outlet {
     ///
     /// # Errors
     /// Why stdout could not be written.
-    pub async fn drained(&self) -> Result<(), String> {
+    pub async fn drained(&self) -> Result<(), Failure> {
         self.until(|state| state.waiting == 0).await;
-        self.shared.lock().failed.clone().map_or(Ok(()), Err)
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Why stdout can no longer be written, where a write has failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.shared.lock().failed.clone()
     }
 
     /// Waits until stdout has failed, or nobody is left who could read it.
@@ -129,7 +136,7 @@ impl Shared {
                 match stream {
                     Stream::Out if failed.is_none() => {
                         let result = out.write_all(&bytes).and_then(|()| out.flush());
-                        failed = result.err().map(|error| error.to_string());
+                        failed = result.err().map(|error| unwritten(&error));
                     }
                     Stream::Out => {}
                     // Nobody reading stderr is no reason to stop.
@@ -142,6 +149,13 @@ impl Shared {
             drop(state);
             self.changed.notify_waiters();
         }
+    }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, "nobody reads stdout any more"),
+        _ => Failure::new(Kind::Error, format!("stdout cannot be written: {error}")),
     }
 }
 
@@ -203,7 +217,7 @@ mod tests {
         runtime().block_on(async {
             outlet.broken().await;
             outlet.room().await;
-            assert!(outlet.drained().await.unwrap_err().contains("roken pipe"));
+            assert_eq!(outlet.drained().await.unwrap_err().kind, Kind::OutputClosed);
         });
     }
 }

@@ -13,8 +13,8 @@ pub enum ProviderError {
     /// The settings cannot work; nothing was sent.
     #[error("{0}")]
     Config(String),
-    /// There is no usable login; nothing was sent, or the provider refused the token.
-    #[error("not logged in: {0}; run `ferrum login`")]
+    /// The login is of no use any more; the operator must sign in again.
+    #[error("login refused (401): {0}; run `ferrum login`")]
     Login(String),
     /// No connection was made; nothing was sent.
     #[error("cannot connect to {url}: {cause}")]
@@ -196,8 +196,9 @@ pub fn one_line(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// Never empty.
-fn message_of(error: &Value) -> String {
+/// The message of an error object, as one line. Never empty.
+#[must_use]
+pub fn message_of(error: &Value) -> String {
     let text = match error {
         Value::String(text) => text.clone(),
         Value::Object(fields) => {

@@ -265,3 +265,24 @@ fn media_type(response: &Response) -> String {
     let (media, _) = header.split_once(';').unwrap_or((header, ""));
     media.trim().to_ascii_lowercase()
 }
+
+/// Reads a body from its pieces, as [`read`] does from the network.
+#[cfg(test)]
+pub(super) fn pieces(
+    mut answer: impl Assembly,
+    pieces: &[&[u8]],
+    show: Show<'_>,
+) -> Result<Completion, ProviderError> {
+    let mut body = Body::Unknown;
+    for piece in pieces {
+        if body.push(piece, "", &mut answer, show)? == Step::End {
+            return answer.finish();
+        }
+    }
+    body.end(&mut answer, show)?;
+    answer.finish()
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+mod tests;

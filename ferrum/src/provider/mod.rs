@@ -10,7 +10,12 @@ mod exchange;
 pub mod fake;
 pub mod http;
 mod kind;
+mod lenient;
+pub mod messages;
 pub mod model_list;
+#[cfg(test)]
+mod played;
+pub mod responses;
 pub mod retry;
 pub mod roots;
 mod settings;
@@ -98,6 +103,8 @@ pub struct Provider {
 enum Adapter {
     Fake(fake::Fake),
     ChatCompletions(Box<chat_completions::ChatCompletions>),
+    Messages(Box<messages::Messages>),
+    Responses(Box<responses::Responses>),
 }
 
 impl Provider {
@@ -112,12 +119,8 @@ impl Provider {
             ProviderKind::OpenAiCompatible => {
                 Adapter::ChatCompletions(Box::new(chat_completions::ChatCompletions::new(&settings)?))
             }
-            ProviderKind::OpenAiCodex | ProviderKind::Anthropic => {
-                return Err(ProviderError::Config(format!(
-                    "providers of type \"{}\" are not supported yet",
-                    settings.kind.name()
-                )));
-            }
+            ProviderKind::Anthropic => Adapter::Messages(Box::new(messages::Messages::new(&settings)?)),
+            ProviderKind::OpenAiCodex => Adapter::Responses(Box::new(responses::Responses::new(settings)?)),
         };
         Ok(Self {
             name,
@@ -151,6 +154,8 @@ impl Provider {
         match &mut self.adapter {
             Adapter::Fake(fake) => fake.complete(request),
             Adapter::ChatCompletions(chat) => chat.complete(request, on_event).await,
+            Adapter::Messages(messages) => messages.complete(request, on_event).await,
+            Adapter::Responses(responses) => responses.complete(request, on_event).await,
         }
     }
 
@@ -166,6 +171,8 @@ impl Provider {
                 context_tokens: None,
             }]),
             Adapter::ChatCompletions(chat) => chat.models().await,
+            Adapter::Messages(messages) => messages.models().await,
+            Adapter::Responses(responses) => responses.models().await,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod json;
 mod text;
-mod values;
+pub(super) mod values;
 
 use crate::cli::ShowArgs;
 use crate::config::Config;

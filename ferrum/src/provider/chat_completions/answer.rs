@@ -4,9 +4,9 @@ use super::calls::Calls;
 use super::chunk::{self, Chunk, Delta};
 use super::reasoning::Reasoning;
 use crate::agent::message::{ContentBlock, Message, Role, Usage};
-use crate::provider::error::{from_object, one_line};
+use crate::provider::error::from_object;
 use crate::provider::exchange::{Assembly, Show, Step};
-use crate::provider::{Completion, Event, Finish, ProviderError, grow};
+use crate::provider::{Completion, Event, Finish, ProviderError, grow, lenient};
 use serde_json::{Value, json};
 
 /// The answer so far.
@@ -38,10 +38,7 @@ impl Assembly for Answer {
             self.text(&text, show)?;
             return Ok(Step::More);
         }
-        let chunk = chunk::parse(data).map_err(|error| {
-            let text = one_line(&String::from_utf8_lossy(&data[..data.len().min(200)]));
-            ProviderError::Malformed(format!("{text:?} is not a JSON chunk ({error})"))
-        })?;
+        let chunk = lenient::parse(data, "chunk")?;
         self.chunk(chunk, show)?;
         Ok(Step::More)
     }

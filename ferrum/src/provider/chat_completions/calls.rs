@@ -4,9 +4,10 @@
 //! or repeat ids, and repeat names; [`Calls::slot`] is the one place that decides where a fragment
 //! belongs.
 
-use super::chunk::{CallDelta, FunctionDelta, Lenient};
+use super::chunk::{CallDelta, FunctionDelta};
 use crate::agent::message::ContentBlock;
 use crate::provider::call::Raw;
+use crate::provider::lenient::Number;
 use crate::provider::{ARGUMENTS_BYTES_MAX, CALLS_MAX, ProviderError};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -65,7 +66,7 @@ impl Calls {
     /// As [`Calls::push`].
     pub(super) fn push_function(&mut self, function: FunctionDelta) -> Result<(), ProviderError> {
         self.push(CallDelta {
-            index: Lenient(Some(0)),
+            index: Number(Some(0)),
             function: Some(function),
             ..CallDelta::default()
         })
@@ -317,7 +318,7 @@ mod tests {
     fn both_sides_of_the_limits() {
         let mut calls = Calls::default();
         let delta = |n: u64| CallDelta {
-            index: Lenient(Some(n)),
+            index: Number(Some(n)),
             ..CallDelta::default()
         };
         for n in 0..CALLS_MAX as u64 {
@@ -325,7 +326,7 @@ mod tests {
         }
         assert!(calls.push(delta(1_000)).is_err());
         let arguments = |n: usize| CallDelta {
-            index: Lenient(Some(0)),
+            index: Number(Some(0)),
             function: Some(FunctionDelta {
                 name: None,
                 arguments: Some(Value::String(" ".repeat(n))),
@@ -342,8 +343,8 @@ mod tests {
             let text = r#"{"command":"echo \"{}\" } \\ { [","n":[1,{}]}"#;
             let cut = cut.min(text.len());
             let fragment = |text: &str, first: bool| CallDelta {
-                index: Lenient(Some(0)),
-                id: first.then(|| super::super::chunk::Text("a".into())),
+                index: Number(Some(0)),
+                id: first.then(|| crate::provider::lenient::Text("a".into())),
                 function: Some(FunctionDelta { name: None, arguments: Some(Value::String(text.into())) }),
                 extra_content: None,
             };

@@ -83,7 +83,7 @@ pub(super) fn path(path: &PathBytes) -> String {
 }
 
 /// As a person reads it.
-pub(super) fn words(origin: &Origin) -> String {
+pub(in crate::mode::policy) fn words(origin: &Origin) -> String {
     match origin {
         Origin::Default => "default".to_owned(),
         Origin::User { file, line } => format!("{}:{line}", path(file)),
@@ -94,7 +94,7 @@ pub(super) fn words(origin: &Origin) -> String {
     }
 }
 
-pub(super) fn as_json(origin: &Origin) -> Value {
+pub(in crate::mode::policy) fn as_json(origin: &Origin) -> Value {
     match origin {
         Origin::Default => json!({ "kind": "default" }),
         Origin::User { file, line } => json!({ "kind": "user", "file": path(file), "line": line }),

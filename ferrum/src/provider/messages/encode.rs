@@ -1,0 +1,272 @@
+//! The request: the conversation as Messages wants it.
+//!
+//! Each message is converted once and its bytes kept. Neighbouring messages of one side become one
+//! message: all results of one answer must stand in the same message, at its head.
+
+use crate::agent::message::{Carry, ContentBlock, Message, Role};
+use crate::provider::call::{wire_id, wire_name};
+use crate::provider::{ProviderSettings, Request, Thinking};
+use serde_json::{Map, Value, json};
+
+/// Tokens of an answer beside what it may think; the format wants a number.
+const ANSWER_TOKENS: u64 = 16_000;
+/// Longest id of a call.
+const ID_CHARS_MAX: usize = 64;
+
+const HEAD: &[u8] = br#"{"messages":["#;
+/// Up to the end of the block that carries this, the provider may keep what it has read.
+const CACHE: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
+
+/// The request body, as far as it never changes.
+pub(super) struct Body {
+    /// The head and the converted messages. The last message is still open: `]}` is missing.
+    bytes: Vec<u8>,
+    /// The role of the message that is open.
+    open: Option<&'static str>,
+    /// Where the last blocks of the last two messages of the user's end, before their brace. A
+    /// mark at each lets the provider find what it kept at the last request, however many blocks
+    /// this one adds.
+    ends: [usize; 2],
+    /// The system prompt's blocks.
+    system: Vec<String>,
+    /// Messages in `bytes` and `system`, and the epoch that they belong to.
+    taken: usize,
+    epoch: u64,
+    /// `"model":…` and the rest, without braces.
+    tail: String,
+    model: String,
+}
+
+impl Body {
+    pub(super) fn new(settings: &ProviderSettings) -> Self {
+        Self {
+            bytes: HEAD.to_vec(),
+            open: None,
+            ends: [0; 2],
+            system: Vec::new(),
+            taken: 0,
+            epoch: 0,
+            tail: tail(settings),
+            model: settings.model.clone(),
+        }
+    }
+
+    /// The whole body of one request.
+    pub(super) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
+        if request.epoch != self.epoch || request.messages.len() < self.taken {
+            self.bytes.truncate(HEAD.len());
+            self.open = None;
+            self.ends = [0; 2];
+            self.system.clear();
+            self.taken = 0;
+            self.epoch = request.epoch;
+        }
+        for message in &request.messages[self.taken..] {
+            self.append(message);
+        }
+        self.taken = request.messages.len();
+        let mut body = self.marked();
+        let mut rest = String::new();
+        self.remark(request.nudge, &mut rest);
+        rest.push(']');
+        self.system(&mut rest);
+        tools(&mut rest, request);
+        rest.push(',');
+        rest.push_str(&self.tail);
+        rest.push('}');
+        body.extend_from_slice(rest.as_bytes());
+        body
+    }
+
+    /// The messages with their cache marks.
+    fn marked(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.bytes.len() + self.tail.len() + 16 * 1024);
+        let mut from = 0;
+        for end in self.ends.into_iter().filter(|end| *end > 0) {
+            body.extend_from_slice(&self.bytes[from..end]);
+            body.extend_from_slice(CACHE);
+            from = end;
+        }
+        body.extend_from_slice(&self.bytes[from..]);
+        body
+    }
+
+    /// Closes the messages, with a remark of the loop in the last one of the user's.
+    fn remark(&self, nudge: Option<&str>, out: &mut String) {
+        let remark = nudge.map(|nudge| text(&format!("Remark by Ferrum, not by the user: {nudge}")));
+        match (self.open, remark) {
+            (Some("user"), Some(remark)) => out.push_str(&format!(",{remark}]}}")),
+            (Some(_), None) => out.push_str("]}"),
+            (open, Some(remark)) => {
+                out.push_str(if open.is_some() { "]}," } else { "" });
+                out.push_str(&format!(r#"{{"role":"user","content":[{remark}]}}"#));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn system(&self, out: &mut String) {
+        let Some((last, before)) = self.system.split_last() else {
+            return;
+        };
+        out.push_str(r#","system":["#);
+        for block in before {
+            out.push_str(block);
+            out.push(',');
+        }
+        out.push_str(&last[..last.len() - 1]);
+        out.push_str(&String::from_utf8_lossy(CACHE));
+        out.push_str("}]");
+    }
+
+    fn append(&mut self, message: &Message) {
+        match message.role {
+            Role::System => {
+                let words = message.visible_text();
+                if !words.trim().is_empty() {
+                    self.system.push(text(&words).to_string());
+                }
+            }
+            Role::User | Role::Tool => {
+                for block in message.content.iter().filter_map(user_block) {
+                    self.block("user", &block);
+                    self.ends[1] = self.bytes.len() - 1;
+                }
+            }
+            Role::Assistant => {
+                for block in &message.content {
+                    if let Some(block) = assistant_block(block, &self.model) {
+                        self.block("assistant", &block);
+                    }
+                }
+            }
+        }
+    }
+
+    fn block(&mut self, role: &'static str, block: &Value) {
+        if self.open == Some(role) {
+            self.bytes.push(b',');
+        } else {
+            if self.open.is_some() {
+                self.bytes.extend_from_slice(b"]},");
+            }
+            if role == "user" {
+                self.ends[0] = self.ends[1];
+            }
+            self.bytes
+                .extend_from_slice(format!(r#"{{"role":"{role}","content":["#).as_bytes());
+            self.open = Some(role);
+        }
+        self.bytes.extend_from_slice(block.to_string().as_bytes());
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// The format refuses a text without a visible character.
+fn worded(words: &str) -> Option<Value> {
+    (!words.trim().is_empty()).then(|| text(words))
+}
+
+fn user_block(block: &ContentBlock) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text } => worded(text),
+        ContentBlock::ToolResult {
+            tool_use_id,
+            content,
+            is_error,
+        } => Some(json!({
+            "type": "tool_result",
+            "tool_use_id": wire_id(tool_use_id, ID_CHARS_MAX),
+            "content": content,
+            "is_error": is_error,
+        })),
+        ContentBlock::Image {
+            mime_type,
+            data_base64,
+            ..
+        } => Some(json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": mime_type, "data": data_base64},
+        })),
+        ContentBlock::Thinking { .. } | ContentBlock::ToolUse { .. } | ContentBlock::Other(_) => None,
+    }
+}
+
+/// Thinking goes back as it came, to the model that it came from.
+fn assistant_block(block: &ContentBlock, model: &str) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text } => worded(text),
+        ContentBlock::ToolUse { id, name, input, .. } => Some(json!({
+            "type": "tool_use",
+            "id": wire_id(id, ID_CHARS_MAX),
+            "name": wire_name(name),
+            "input": input,
+        })),
+        ContentBlock::Thinking {
+            carry: Some(Carry::Messages { model: from, block }),
+            ..
+        } => (from == model).then(|| block.clone()),
+        ContentBlock::Thinking { .. }
+        | ContentBlock::ToolResult { .. }
+        | ContentBlock::Image { .. }
+        | ContentBlock::Other(_) => None,
+    }
+}
+
+fn tools(out: &mut String, request: &Request<'_>) {
+    if request.tools.is_empty() {
+        return;
+    }
+    out.push_str(r#","tools":["#);
+    for (at, tool) in request.tools.iter().enumerate() {
+        let description = Value::from(tool.description);
+        out.push_str(&format!(
+            r#"{}{{"name":"{}","description":{description},"input_schema":{}}}"#,
+            if at > 0 { "," } else { "" },
+            tool.name,
+            tool.parameters
+        ));
+    }
+    out.push(']');
+    if !request.may_call {
+        out.push_str(r#","tool_choice":{"type":"none"}"#);
+    }
+}
+
+/// The fields that are the same in each request. The user's `extra_body` wins over ours.
+fn tail(settings: &ProviderSettings) -> String {
+    let budget = budget(settings.thinking);
+    let mut fields = Map::new();
+    fields.insert("model".into(), json!(settings.model));
+    fields.insert("max_tokens".into(), json!(ANSWER_TOKENS + budget));
+    fields.insert("stream".into(), json!(settings.streaming));
+    if budget > 0 {
+        fields.insert(
+            "thinking".into(),
+            json!({"type": "enabled", "budget_tokens": budget}),
+        );
+    }
+    for (key, value) in &settings.extra_body {
+        if !matches!(key.as_str(), "messages" | "system" | "tools" | "tool_choice") {
+            fields.insert(key.clone(), value.clone());
+        }
+    }
+    let object = Value::Object(fields).to_string();
+    object[1..object.len() - 1].to_owned()
+}
+
+/// Tokens of thinking; 0 is none. The format's least is 1,024.
+fn budget(thinking: Thinking) -> u64 {
+    match thinking {
+        Thinking::Off => 0,
+        Thinking::Minimal => 1_024,
+        Thinking::Low => 2_048,
+        Thinking::Medium => 8_192,
+        Thinking::High => 16_000,
+        Thinking::Xhigh => 32_000,
+        Thinking::Max => 48_000,
+    }
+}

@@ -1,0 +1,222 @@
+//! The request: the conversation as Responses wants it. Each message is converted once and its
+//! bytes kept.
+
+use crate::agent::message::{Carry, ContentBlock, Message, Role};
+use crate::provider::call::{wire_id, wire_name};
+use crate::provider::{ProviderSettings, Request, Thinking};
+use serde_json::{Map, Value, json};
+
+/// Longest id of a call.
+const ID_CHARS_MAX: usize = 64;
+const HEAD: &[u8] = br#"{"input":["#;
+
+/// The request body, as far as it never changes.
+pub(super) struct Body {
+    /// The head and the converted items, comma after each but the last.
+    bytes: Vec<u8>,
+    /// The system prompt.
+    instructions: String,
+    /// Messages in `bytes` and `instructions`, and the epoch that they belong to.
+    taken: usize,
+    epoch: u64,
+    /// `"model":…` and the rest, without braces.
+    tail: String,
+    model: String,
+}
+
+impl Body {
+    pub(super) fn new(settings: &ProviderSettings, conversation: &str) -> Self {
+        Self {
+            bytes: HEAD.to_vec(),
+            instructions: String::new(),
+            taken: 0,
+            epoch: 0,
+            tail: tail(settings, conversation),
+            model: settings.model.clone(),
+        }
+    }
+
+    /// The whole body of one request.
+    pub(super) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
+        if request.epoch != self.epoch || request.messages.len() < self.taken {
+            self.bytes.truncate(HEAD.len());
+            self.instructions.clear();
+            self.taken = 0;
+            self.epoch = request.epoch;
+        }
+        for message in &request.messages[self.taken..] {
+            self.append(message);
+        }
+        self.taken = request.messages.len();
+        let mut body = Vec::with_capacity(self.bytes.len() + self.instructions.len() + 16 * 1024);
+        body.extend_from_slice(&self.bytes);
+        if let Some(nudge) = request.nudge {
+            let remark = format!("Remark by Ferrum, not by the user: {nudge}");
+            push(
+                &mut body,
+                &user(vec![json!({"type": "input_text", "text": remark})]),
+            );
+        }
+        let mut rest = format!(r#"],"instructions":{}"#, Value::from(self.instructions.as_str()));
+        tools(&mut rest, request);
+        rest.push(',');
+        rest.push_str(&self.tail);
+        rest.push('}');
+        body.extend_from_slice(rest.as_bytes());
+        body
+    }
+
+    fn append(&mut self, message: &Message) {
+        match message.role {
+            Role::System => {
+                if !self.instructions.is_empty() {
+                    self.instructions.push_str("\n\n");
+                }
+                self.instructions.push_str(&message.visible_text());
+            }
+            Role::User => {
+                let parts: Vec<Value> = message.content.iter().filter_map(part).collect();
+                if !parts.is_empty() {
+                    push(&mut self.bytes, &user(parts));
+                }
+            }
+            Role::Assistant | Role::Tool => {
+                for item in message
+                    .content
+                    .iter()
+                    .filter_map(|block| item(block, &self.model))
+                {
+                    push(&mut self.bytes, &item);
+                }
+            }
+        }
+    }
+}
+
+fn push(bytes: &mut Vec<u8>, item: &Value) {
+    if bytes.len() > HEAD.len() {
+        bytes.push(b',');
+    }
+    bytes.extend_from_slice(item.to_string().as_bytes());
+}
+
+fn user(parts: Vec<Value>) -> Value {
+    json!({"role": "user", "content": parts})
+}
+
+fn part(block: &ContentBlock) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text } => Some(json!({"type": "input_text", "text": text})),
+        ContentBlock::Image {
+            mime_type,
+            data_base64,
+            ..
+        } => Some(json!({
+            "type": "input_image",
+            "detail": "auto",
+            "image_url": format!("data:{mime_type};base64,{data_base64}"),
+        })),
+        ContentBlock::Thinking { .. }
+        | ContentBlock::ToolUse { .. }
+        | ContentBlock::ToolResult { .. }
+        | ContentBlock::Other(_) => None,
+    }
+}
+
+/// Reasoning goes back as it came, to the model that it came from. The backend pairs it with the
+/// item ids of calls, so those of another model are left out.
+fn item(block: &ContentBlock, model: &str) -> Option<Value> {
+    match block {
+        ContentBlock::Text { text } => (!text.is_empty()).then(|| {
+            json!({
+                "type": "message", "role": "assistant", "status": "completed",
+                "content": [{"type": "output_text", "text": text, "annotations": []}],
+            })
+        }),
+        ContentBlock::Thinking {
+            carry: Some(Carry::Responses { model: from, item }),
+            ..
+        } => (from == model).then(|| item.clone()),
+        ContentBlock::ToolUse {
+            id,
+            name,
+            input,
+            extra_content,
+            ..
+        } => {
+            let mut call = json!({
+                "type": "function_call",
+                "call_id": wire_id(id, ID_CHARS_MAX),
+                "name": wire_name(name),
+                "arguments": input.to_string(),
+            });
+            let known = extra_content.as_ref().and_then(|extra| extra.get("responses"));
+            if let Some(known) = known.filter(|known| known["model"] == model) {
+                call["id"] = known["id"].clone();
+            }
+            Some(call)
+        }
+        ContentBlock::ToolResult {
+            tool_use_id, content, ..
+        } => Some(json!({
+            "type": "function_call_output",
+            "call_id": wire_id(tool_use_id, ID_CHARS_MAX),
+            "output": content,
+        })),
+        ContentBlock::Thinking { .. } | ContentBlock::Image { .. } | ContentBlock::Other(_) => None,
+    }
+}
+
+fn tools(out: &mut String, request: &Request<'_>) {
+    if request.tools.is_empty() {
+        return;
+    }
+    out.push_str(r#","tools":["#);
+    for (at, tool) in request.tools.iter().enumerate() {
+        let description = Value::from(tool.description);
+        out.push_str(&format!(
+            r#"{}{{"type":"function","name":"{}","description":{description},"strict":null,"parameters":{}}}"#,
+            if at > 0 { "," } else { "" },
+            tool.name,
+            tool.parameters
+        ));
+    }
+    let choice = if request.may_call { "auto" } else { "none" };
+    out.push_str(&format!(
+        r#"],"tool_choice":"{choice}","parallel_tool_calls":true"#
+    ));
+}
+
+/// The fields that are the same in each request. The user's `extra_body` wins over ours.
+fn tail(settings: &ProviderSettings, conversation: &str) -> String {
+    let mut fields = Map::new();
+    fields.insert("model".into(), json!(settings.model));
+    fields.insert("store".into(), json!(false));
+    fields.insert("stream".into(), json!(true));
+    fields.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    fields.insert("prompt_cache_key".into(), json!(conversation));
+    if let Some(effort) = effort(settings.thinking) {
+        fields.insert("reasoning".into(), json!({"effort": effort, "summary": "auto"}));
+    }
+    for (key, value) in &settings.extra_body {
+        if !matches!(
+            key.as_str(),
+            "input" | "instructions" | "tools" | "tool_choice" | "stream"
+        ) {
+            fields.insert(key.clone(), value.clone());
+        }
+    }
+    let object = Value::Object(fields).to_string();
+    object[1..object.len() - 1].to_owned()
+}
+
+/// `None` leaves it to the model.
+fn effort(thinking: Thinking) -> Option<&'static str> {
+    match thinking {
+        Thinking::Off => None,
+        Thinking::Max => Some("xhigh"),
+        Thinking::Minimal | Thinking::Low | Thinking::Medium | Thinking::High | Thinking::Xhigh => {
+            Some(thinking.name())
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! The seal: what the launcher hands a host in a sealed memory file, and the host's two answers.
 
-use crate::charter::{Charter, Origin, Wish};
+use crate::charter::{Charter, Origin, PolicyText, Wish};
 use crate::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
 use bincode::{Decode, Encode};
 
@@ -41,6 +41,8 @@ pub struct Granted {
     pub mcp: Selection,
     /// The project files that narrowed, nearest first.
     pub project_files: Vec<PathBytes>,
+    /// Their texts, for the next start's charter.
+    pub policies: Vec<PolicyText>,
     /// Who decided each value.
     pub origins: Vec<Decided>,
     pub notices: Vec<String>,

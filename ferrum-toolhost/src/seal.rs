@@ -6,6 +6,7 @@
 
 mod granted;
 pub mod project;
+mod remembered;
 mod terms;
 
 pub use granted::{granted, origin};
@@ -13,7 +14,7 @@ pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};
 use crate::guard::repos;
-use ferrum_proto::charter::{Charter, RootMode, ToolsWish};
+use ferrum_proto::charter::{Charter, PolicyText, RootMode, ToolsWish};
 use ferrum_proto::seal::{Preflight, Seal, SealFailed, SealFailure};
 use policy::{Grant, ProjectFile, UserPolicy, Wish};
 use std::fs;
@@ -32,6 +33,8 @@ pub struct Decision {
     /// Git directories outside the roots that belong to the checkout.
     pub linked: Option<repos::Linked>,
     pub project_files: Vec<PathBuf>,
+    /// Their texts.
+    pub policies: Vec<PolicyText>,
     /// git's settings of the user, read while the home is still there.
     pub home_files: HomeFiles,
     pub notices: Vec<String>,
@@ -70,7 +73,10 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
         work_tree: work_tree.as_deref(),
         uid,
     };
-    let projects = around.files(&cwd).map_err(SealFailed::from)?;
+    let files = around.files(&cwd).map_err(SealFailed::from)?;
+    let policies = remembered::texts(&files, &mut notices);
+    let projects: Vec<ProjectFile> = files.into_iter().map(|(file, _)| file).collect();
+    remembered::check(&charter.remembered, &projects, &cwd)?;
     let user = user_policy(charter, &cwd, work_tree.as_deref(), &home, &mut notices)?;
     let grant = policy::narrow(&user, &projects, &wish(&seal.wish))
         .map_err(|e| failed(SealFailure::Policy, e.message, &e.hint))?;
@@ -103,6 +109,7 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
         work_tree,
         linked,
         project_files,
+        policies,
         home_files,
         notices,
         preflight,

@@ -53,15 +53,16 @@ pub struct Text {
 }
 
 impl Around<'_> {
-    /// The `.ferrum/config.toml` of `cwd` and of its ancestors, nearest first.
+    /// The `.ferrum/config.toml` of `cwd` and of its ancestors, nearest first, with their texts.
     ///
     /// # Errors
     /// The first [`Problem`].
-    pub fn files(&self, cwd: &Path) -> Result<Vec<ProjectFile>, Problem> {
+    pub fn files(&self, cwd: &Path) -> Result<Vec<(ProjectFile, String)>, Problem> {
         let mut files = Vec::new();
         for directory in self.directories(cwd) {
             if let Some(text) = self.read(directory)? {
-                files.push(text.understood()?);
+                let written = text.text.clone();
+                files.push((text.understood()?, written));
                 if self.charter.ancestors == Ancestors::Nearest {
                     break;
                 }

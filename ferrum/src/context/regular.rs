@@ -29,6 +29,8 @@ pub(super) struct Regular {
     pub bytes: u64,
     /// Device and inode: two names may lead to one file.
     pub id: (u64, u64),
+    /// When it was last changed; no command can set that.
+    pub change_time: (i64, i64),
 }
 
 impl Regular {
@@ -63,6 +65,7 @@ impl Regular {
             real,
             bytes: meta.len(),
             id: (meta.dev(), meta.ino()),
+            change_time: (meta.ctime(), meta.ctime_nsec()),
         }))
     }
 

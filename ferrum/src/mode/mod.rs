@@ -5,13 +5,16 @@ pub mod dialogue;
 pub mod doctor;
 pub mod inspect;
 pub mod jsonl;
+pub mod login;
 pub mod opening;
 pub mod policy;
 pub mod preface;
 pub mod prompt;
 pub mod provider;
+pub mod setup;
 pub mod signals;
 pub mod tool;
+pub mod trust;
 
 use crate::exit::{Failure, Kind};
 use crate::ui::terminal_text::sanitise;

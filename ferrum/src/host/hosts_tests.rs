@@ -265,9 +265,8 @@ async fn a_dead_or_hostile_launcher_is_a_fault_until_restart() {
         first.hear();
         first.hear();
         launcher.say(&FromLauncher::HostStarted { host: 9 });
-        // Were it closed here, the front might hear of that first.
-        while launcher.hear().is_some() {}
         drop(first);
+        while launcher.hear().is_some() {}
     })
     .await;
     let hosts = hostile.expect("granted");

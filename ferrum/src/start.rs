@@ -66,7 +66,7 @@ impl Start {
             // They open their hosts themselves.
             Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,

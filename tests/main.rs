@@ -10,6 +10,7 @@ mod explain;
 mod lasting;
 mod login;
 mod ordinary;
+mod policy_check;
 mod policy_show;
 mod setup;
 mod tidy;

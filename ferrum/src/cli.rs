@@ -210,6 +210,11 @@ pub enum PolicyCommand {
     Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+    /// Read project files to their end, tell everything that is wrong, and put their expectations to
+    /// the test. For CI: nothing is run, and no wall is needed.
+    Check(CheckArgs),
+    /// Print a project file to start from.
+    Init,
 }
 
 /// `ferrum policy show`.
@@ -223,6 +228,18 @@ pub struct ShowArgs {
     pub dir: Option<PathBuf>,
 
     /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum policy check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Project files, or directories whose files are meant [default: the working directory].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-check.json.
     #[arg(long)]
     pub json: bool,
 }
@@ -493,7 +510,7 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
-                PolicyCommand::Explain(_) => Wish::default(),
+                PolicyCommand::Explain(_) | PolicyCommand::Check(_) | PolicyCommand::Init => Wish::default(),
             },
             Some(
                 Command::Doctor(_)
@@ -513,6 +530,7 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+                PolicyCommand::Check(_) | PolicyCommand::Init => None,
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
             Some(

@@ -74,7 +74,7 @@ impl Start {
             // They need no launcher and do not come here.
             Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,

@@ -37,6 +37,10 @@ pub enum Command {
     Trust(TrustArgs),
     /// List what in a checkout tries to run or to steer something; nothing of it is run.
     Inspect(InspectArgs),
+    /// Read and prove what tools were asked for and what came of it.
+    Audit(AuditArgs),
+    /// List, show, check and export sessions.
+    Sessions(SessionsArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -206,6 +210,11 @@ pub enum PolicyCommand {
     Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+    /// Read project files to their end, tell everything that is wrong, and put their expectations to
+    /// the test. For CI: nothing is run, and no wall is needed.
+    Check(CheckArgs),
+    /// Print a project file to start from.
+    Init,
 }
 
 /// `ferrum policy show`.
@@ -219,6 +228,18 @@ pub struct ShowArgs {
     pub dir: Option<PathBuf>,
 
     /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum policy check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Project files, or directories whose files are meant [default: the working directory].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-check.json.
     #[arg(long)]
     pub json: bool,
 }
@@ -264,6 +285,108 @@ pub struct ExplainArgs {
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum audit`.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    pub question: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show requests, verdicts and outcomes, as far as they are proven.
+    Show(AuditShowArgs),
+    /// Prove that no log was changed since it was written; exit code 1 where one was.
+    Verify(AuditVerifyArgs),
+}
+
+/// `ferrum audit show`.
+#[derive(Debug, Args)]
+pub struct AuditShowArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Only what is younger: a span such as 30m, 12h or 7d, or a date such as 2026-11-30 (UTC).
+    #[arg(long, value_name = "WHEN", value_parser = crate::clock::since)]
+    pub since: Option<u64>,
+
+    /// Only what policy refused or a wall denied.
+    #[arg(long)]
+    pub denied: bool,
+
+    /// Print the records as JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum audit verify`.
+#[derive(Debug, Args)]
+pub struct AuditVerifyArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub question: SessionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List sessions, the latest first.
+    List(SessionsListArgs),
+    /// Show what was said in a session.
+    Show(SessionArgs),
+    /// Check every record and say what a resume would do; exit code 1 where something is damaged.
+    Check(SessionsCheckArgs),
+    /// Print a session as Markdown, or its messages as one JSON array.
+    Export(SessionArgs),
+}
+
+/// `ferrum sessions list`.
+#[derive(Debug, Args)]
+pub struct SessionsListArgs {
+    /// Only sessions of this directory.
+    #[arg(long)]
+    pub here: bool,
+
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions show`, `export`.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// A name, a path, or the beginning of an id.
+    #[arg(value_name = "REF")]
+    pub reference: String,
+
+    /// Print JSON: lines for show, one array for export.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions check`.
+#[derive(Debug, Args)]
+pub struct SessionsCheckArgs {
+    /// Names, paths, or beginnings of ids; all sessions where none is given.
+    #[arg(value_name = "REF")]
+    pub references: Vec<String>,
+
+    /// Print JSON lines.
     #[arg(long)]
     pub json: bool,
 }
@@ -387,11 +510,16 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
-                PolicyCommand::Explain(_) => Wish::default(),
+                PolicyCommand::Explain(_) | PolicyCommand::Check(_) | PolicyCommand::Init => Wish::default(),
             },
-            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_) | Command::Trust(_)) => {
-                Wish::default()
-            }
+            Some(
+                Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_)
+                | Command::Trust(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            ) => Wish::default(),
         }
     }
 
@@ -402,6 +530,7 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+                PolicyCommand::Check(_) | PolicyCommand::Init => None,
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
             Some(
@@ -409,7 +538,9 @@ impl Cli {
                 | Command::Trust(_)
                 | Command::Doctor(_)
                 | Command::Setup(_)
-                | Command::Login(_),
+                | Command::Login(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
             )
             | None => None,
         }

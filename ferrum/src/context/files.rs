@@ -1,7 +1,7 @@
 //! AGENTS.md and agents.md: the user's own, then from the file system's root down to the working
 //! directory. The most specific file gets its share of the budget first and stands last.
 
-use super::regular::{Place, Regular, text_of};
+use super::regular::{Place, Regular, invisible, text_of};
 use super::{Instruction, Sources, Texts, cwd, shown, shown_from, top};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,10 @@ fn section(file: &Regular, title: &str, room: usize) -> Result<(String, Option<S
     if text.trim().is_empty() {
         return Ok((String::new(), None));
     }
-    let told = bad.map(|at| format!("byte {at} is not UTF-8; such bytes are replaced"));
+    let told = bad.map(|at| format!("byte {at} is not UTF-8 text; such bytes are replaced"));
+    let hidden = invisible(text);
+    let hidden = (hidden > 0).then(|| format!("it holds {hidden} characters that nobody sees"));
+    let told = told.or(hidden);
     if text.len() <= most && is_whole {
         return Ok((format!("{heading}{text}"), told));
     }

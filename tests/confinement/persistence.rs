@@ -60,6 +60,8 @@ python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b".git", -100, b"pr
     bash("set the remote's fetch program", Runs, "git config remote.origin.uploadpack 'touch @OUT@/pwned; git-upload-pack'"),
     bash("set a remote that is a program", Runs, "git config protocol.ext.allow always; git remote set-url origin 'ext::sh -c touch% @OUT@/pwned'"),
     bash("set an update program of the submodule", Runs, "git config submodule.sub.update '!touch @OUT@/pwned;'; cd sub; git commit -q --allow-empty -m x; cd ..; rm -rf probe-z; git -C sub checkout -q HEAD~1 2>/dev/null; git config submodule.recurse false; git add sub").if_it_can(),
+    bash("lead the remote to a new repository with a hook", Runs, "git clone -q --bare . probe-r.git; echo 'touch @OUT@/pwned' > probe-r.git/hooks/post-receive; chmod +x probe-r.git/hooks/post-receive; git remote set-url origin @ROOT@/probe-r.git"),
+    bash("lead pushes to a new repository with settings", Runs, "git clone -q --bare . probe-r.git; mkdir probe-k; echo 'touch @OUT@/pwned' > probe-k/update; chmod +x probe-k/update; git -C probe-r.git config core.hooksPath @ROOT@/probe-k; ln -s . probe-l; git config remote.origin.pushurl file://@ROOT@/probe-l/probe-%72"),
     bash("include a file of the root", Runs, "printf '[core]\\n fsmonitor = \"touch @OUT@/pwned; false\"\\n' > probe-i; git config include.path @ROOT@/probe-i"),
     bash("include a file on a condition", Runs, "printf '[alias]\\n st = \"!touch @OUT@/pwned\"\\n' > probe-i; git config includeIf.gitdir:@ROOT@/.path @ROOT@/probe-i"),
     bash("append to the settings", Runs, "printf '[alias]\\n\\tst = \"!touch @OUT@/pwned\"\\n' >> .git/config"),

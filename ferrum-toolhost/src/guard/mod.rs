@@ -12,6 +12,7 @@ mod moved;
 pub mod obeyed;
 pub mod parts;
 mod redirect;
+mod remotes;
 pub mod repos;
 mod sparse;
 mod steering;
@@ -52,6 +53,8 @@ struct Guarded {
     is_pin: bool,
     inode: Option<(u64, u64)>,
     parts: GitParts,
+    /// The text of `config` when the session began.
+    first: String,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     covers: Vec<(PathBuf, u64)>,
     redirect: Option<Redirect>,
@@ -76,6 +79,10 @@ pub struct Guard {
     earlier: Found,
     /// New repositories that were reported, so that each is told once.
     known: BTreeSet<PathBuf>,
+    /// Their git directories, whatever is in them by now.
+    fresh: BTreeSet<PathBuf>,
+    /// Where private homes and session directories lie on the machine.
+    private: Vec<PathBuf>,
     writable: Vec<PathBuf>,
     /// Where config copies of this host lie, in the mount view.
     copies: Option<PathBuf>,
@@ -142,9 +149,18 @@ impl Guard {
             obeyed,
             earlier: Found::default(),
             known,
+            fresh: BTreeSet::new(),
+            private: Vec::new(),
             writable: writable.to_vec(),
             copies,
         })
+    }
+
+    /// Tells where directories of the session lie that commands write under another name.
+    #[must_use]
+    pub fn with_private(mut self, places: Vec<PathBuf>) -> Self {
+        self.private = places;
+        self
     }
 
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
@@ -201,6 +217,7 @@ impl Guard {
             }
         }
         self.new_ones(found, &mut findings);
+        self.disarm(&mut findings);
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
@@ -224,6 +241,7 @@ impl Guard {
             if let Some(copies) = &self.copies {
                 heal_copied_config(&repository.git_dir, copies);
             }
+            self.fresh.insert(repository.git_dir.clone());
             let mut obeyed = obeyed_parts(&repository.git_dir);
             if self.leads_out(&repository) {
                 obeyed.push("a git directory outside the writable roots".into());
@@ -301,6 +319,7 @@ impl Guarded {
         let parts = GitParts::of(&repository.git_dir);
         let leftovers = leftovers(&repository.git_dir);
         Self {
+            first: parts::text(&parts.config).unwrap_or_default(),
             repository,
             entry,
             is_pin: false,

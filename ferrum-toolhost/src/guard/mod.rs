@@ -43,6 +43,8 @@ pub const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "
 const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
+/// New repositories that are looked into after each call.
+const FRESH_MAX: usize = 64;
 
 /// A git directory with its covers.
 struct Guarded {
@@ -61,6 +63,12 @@ struct Guarded {
     leftovers: BTreeMap<&'static str, Part>,
 }
 
+/// A repository that appeared in this session.
+struct Fresh {
+    repository: Repository,
+    told: Vec<String>,
+}
+
 /// A root's `.ferrum`, or a start-up file of the home at low.
 struct Folder {
     path: PathBuf,
@@ -77,10 +85,8 @@ pub struct Guard {
     obeyed: Obeyed,
     /// What the watch saw before the turn's first act, for the look after it.
     earlier: Found,
-    /// New repositories that were reported, so that each is told once.
-    known: BTreeSet<PathBuf>,
-    /// Their git directories, whatever is in them by now.
-    fresh: BTreeSet<PathBuf>,
+    /// New repositories, each with what was told of it.
+    fresh: BTreeMap<PathBuf, Fresh>,
     /// Where private homes and session directories lie on the machine.
     private: Vec<PathBuf>,
     writable: Vec<PathBuf>,
@@ -141,15 +147,13 @@ impl Guard {
             }
             cover_sockets(&found.sockets)?;
         }
-        let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
         Ok(Self {
             guarded,
             folders,
             watch,
             obeyed,
             earlier: Found::default(),
-            known,
-            fresh: BTreeSet::new(),
+            fresh: BTreeMap::new(),
             private: Vec::new(),
             writable: writable.to_vec(),
             copies,
@@ -241,20 +245,11 @@ impl Guard {
             if let Some(copies) = &self.copies {
                 heal_copied_config(&repository.git_dir, copies);
             }
-            self.fresh.insert(repository.git_dir.clone());
-            let mut obeyed = obeyed_parts(&repository.git_dir);
-            if self.leads_out(&repository) {
-                obeyed.push("a git directory outside the writable roots".into());
-            }
-            if obeyed.is_empty() || !self.known.insert(repository.entry.clone()) {
-                continue;
-            }
-            findings.push(format!(
-                "new repository {}: git would obey {}",
-                shown(&repository.entry),
-                obeyed.join(", ")
-            ));
+            let told = Vec::new();
+            let fresh = Fresh { repository, told };
+            self.fresh.entry(fresh.repository.entry.clone()).or_insert(fresh);
         }
+        self.tell_fresh(findings);
         for folder in found.directories.iter().filter(|d| d.ends_with(".ferrum")) {
             if !self.folders.iter().any(|f| f.path == **folder) && folder.join("config.toml").exists() {
                 findings.push(format!(
@@ -263,6 +258,26 @@ impl Guard {
                 ));
             }
         }
+    }
+
+    /// Those of the session's own making may be armed by a later call.
+    fn tell_fresh(&mut self, findings: &mut Findings) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for Fresh { repository, told } in fresh.values_mut().take(FRESH_MAX) {
+            let mut obeyed = obeyed_parts(&repository.git_dir);
+            if self.leads_out(repository) {
+                obeyed.push("a git directory outside the writable roots".into());
+            }
+            if !obeyed.is_empty() && obeyed != *told {
+                findings.push(format!(
+                    "new repository {}: git would obey {}",
+                    shown(&repository.entry),
+                    obeyed.join(", ")
+                ));
+            }
+            *told = obeyed;
+        }
+        self.fresh = fresh;
     }
 
     /// A gitfile or link to a place that may hold something else for whoever comes from outside.
@@ -428,8 +443,9 @@ impl Guarded {
         if let Some(redirect) = &mut self.redirect {
             redirect.refresh();
         }
+        self.parts.know_worktrees();
         for (path, part) in &mut self.parts.others {
-            if *part == Part::Absent {
+            if !self.covers.iter().any(|(covered, _)| covered == path) {
                 *part = Part::of(path);
             }
         }
@@ -458,11 +474,8 @@ impl Guarded {
         }
         self.fold_sparse();
         if self.is_covered() {
-            for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
-                if Part::of(path) != Part::Absent && !is_empty_directory(path) {
-                    findings.push(outcome(path, part.restore(path)));
-                }
-            }
+            let is_held = |path: &Path| self.covers.iter().any(|(covered, _)| covered == path);
+            findings.extend(self.parts.put_back_but(is_held));
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
                 // Not there when the covers were made, or not ours to write.
@@ -563,10 +576,6 @@ fn id_of(path: &Path) -> Option<u64> {
 
 fn is_writable_here(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
-}
-
-fn is_empty_directory(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// What is there of an interrupted operation; of its programs also the text.

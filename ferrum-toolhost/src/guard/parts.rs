@@ -223,11 +223,34 @@ impl GitParts {
         }
     }
 
+    /// Worktrees that were added since become known. Only what leads git elsewhere is then held: their
+    /// `gitdir` changes when git moves them.
+    pub fn know_worktrees(&mut self) {
+        let worktrees = fs::read_dir(self.git_dir.join("worktrees"));
+        for worktree in worktrees.into_iter().flatten().flatten() {
+            for name in WORKTREE_NAMES.iter().filter(|name| **name != "gitdir") {
+                let path = worktree.path().join(name);
+                if !self.others.iter().any(|(known, _)| *known == path) {
+                    let part = Part::of(&path);
+                    self.others.push((path, part));
+                }
+            }
+        }
+    }
+
     /// Puts back what differs, the config file key by key. Returns what was done, one line each.
     #[must_use]
     pub fn put_back(&mut self) -> Vec<String> {
+        let mut done = self.put_back_but(|_| false);
+        done.extend(self.put_back_config());
+        done
+    }
+
+    /// Puts back what differs and is not held otherwise, the config file aside.
+    #[must_use]
+    pub fn put_back_but(&self, is_held: impl Fn(&Path) -> bool) -> Vec<String> {
         let mut done = Vec::new();
-        for (path, part) in &self.others {
+        for (path, part) in self.others.iter().filter(|(path, _)| !is_held(path)) {
             // The registration of a worktree that is gone as a whole was removed by git itself.
             let gone = path.parent().is_some_and(|p| p != self.git_dir && !p.exists());
             let now = Part::of(path);
@@ -236,7 +259,6 @@ impl GitParts {
             }
             done.push(outcome(path, part.restore(path)));
         }
-        done.extend(self.put_back_config());
         done
     }
 

@@ -4,15 +4,13 @@
 //! repository may hold hooks, but both together would arm the user's next push.
 
 use super::parts::{self, Part, outcome};
-use super::{Findings, Guard, Guarded, config, obeyed_parts, repos};
+use super::{FRESH_MAX, Findings, Fresh, Guard, Guarded, config, repos};
 use crate::fs::name::shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-/// New repositories that are looked into after each call; with more, all of them count as armed.
-const FRESH_MAX: usize = 64;
 /// Links on the way to a remote that are followed.
 const LINKS_MAX: usize = 40;
 /// What git appends, in turn, to the path of a remote.
@@ -22,11 +20,14 @@ impl Guard {
     /// Takes back addresses that were set in this session and lead to a new repository which holds
     /// programs, or to where commands have their private directories.
     pub(super) fn disarm(&mut self, findings: &mut Findings) {
-        let is_crowd = self.fresh.len() > FRESH_MAX;
+        // Those that are too many to be looked into count as armed.
+        let is_armed = |(at, fresh): &(usize, &Fresh)| *at >= FRESH_MAX || !fresh.told.is_empty();
         let armed: BTreeSet<PathBuf> = self
             .fresh
-            .iter()
-            .filter(|git_dir| is_crowd || !obeyed_parts(git_dir).is_empty())
+            .values()
+            .enumerate()
+            .filter(is_armed)
+            .map(|(_, fresh)| &fresh.repository.git_dir)
             .map(|git_dir| fs::canonicalize(git_dir).unwrap_or_else(|_| git_dir.clone()))
             .collect();
         for one in self.guarded.iter_mut().filter(|one| !one.is_pin) {

@@ -3,6 +3,7 @@
 use ferrum_tests::provider::{Answer, Provider, calls, says};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::Scene;
+use ferrum_tests::schema::Schema;
 use ferrum_tests::who::everyone;
 use serde_json::{Value, json};
 
@@ -156,6 +157,7 @@ fn inspecting_names_what_would_run_and_runs_nothing() {
         let output = scene.ferrum(["inspect", "--json"]).output();
         assert_eq!(output.status, Some(0), "{}", output.all());
         let found: Value = serde_json::from_str(&output.out()).expect("one object");
+        Schema::named("inspect.json").expect(&found);
         assert_eq!(found["top"], json!(root.display().to_string()));
         let text = found["remarks"].to_string();
         for part in [
@@ -175,5 +177,154 @@ fn inspecting_names_what_would_run_and_runs_nothing() {
             output.all()
         );
         assert!(!root.join("ran").exists() && !output.all().contains(&scene.secret));
+    }
+}
+
+/// Text of the first request's messages, the system prompt first.
+fn told(provider: &Provider) -> Vec<String> {
+    let request = provider.requests().into_iter().next().expect("a request");
+    let messages = request.body["messages"].as_array().expect("messages").clone();
+    let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+    messages.iter().map(text).collect()
+}
+
+#[test]
+fn instructions_that_a_tool_changed_are_information_until_they_are_accepted() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let root = scene.root();
+        scene.write(&root.join("AGENTS.md"), "RULE-ONE\n");
+        scene.write(&root.join("guide.md"), "RULE-TWO\n");
+        std::os::unix::fs::symlink("guide.md", root.join("agents.md")).expect("a link");
+        std::os::unix::fs::lchown(root.join("agents.md"), Some(who.uid), Some(who.gid)).expect("its owner");
+        let skill = "---\nname: new\ndescription: SKILL-NEW\n---\n";
+        let steps = [
+            (
+                "edit",
+                json!({ "path": "AGENTS.md", "edits": [{ "old_text": "ONE", "new_text": "EVIL" }] }),
+            ),
+            ("bash", json!({ "command": "echo RULE-EVIL >> guide.md" })),
+            (
+                "write",
+                json!({ "path": ".agents/skills/new/SKILL.md", "content": skill }),
+            ),
+        ];
+        let (output, provider) = turn(&scene, &steps, &[]);
+        assert_eq!(output.status, Some(0), "{}", output.all());
+        assert!(told(&provider)[0].contains("RULE-ONE") && told(&provider)[0].contains("RULE-TWO"));
+        let (output, provider) = turn(&scene, &[], &[]);
+        let texts = told(&provider);
+        for part in ["RULE-EVIL", "SKILL-NEW", "RULE-TWO"] {
+            assert!(
+                !texts[0].contains(part) && texts[1].contains(part),
+                "{part}: {texts:?}"
+            );
+        }
+        assert!(output.err().contains("was changed by a tool"), "{}", output.all());
+        let listed = scene.ferrum(["trust"]).output();
+        assert!(
+            listed.out().contains("AGENTS.md: changed by a tool"),
+            "{}",
+            listed.all()
+        );
+        let accepted = scene.ferrum(["trust", "AGENTS.md", "agents.md"]).output();
+        assert_eq!(accepted.status, Some(0), "{}", accepted.all());
+        let (_, provider) = turn(&scene, &[], &[]);
+        let texts = told(&provider);
+        assert!(
+            texts[0].contains("RULE-EVIL")
+                && texts[0].contains("RULE-TWO")
+                && !texts[0].contains("SKILL-NEW")
+        );
+        let nothing = scene.ferrum(["trust", "README.md"]).output();
+        assert_eq!(nothing.status, Some(2), "{}", nothing.all());
+    }
+}
+
+#[test]
+fn a_policy_that_was_in_force_does_not_go_away_unseen() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let file = scene.root().join(".ferrum/config.toml");
+        let start = |expected: i32, part: &str| {
+            let (output, _) = turn(&scene, &[], &[]);
+            assert_eq!(output.status, Some(expected), "{}", output.all());
+            assert!(
+                output.err().contains(part),
+                "{part:?} is missing in {}",
+                output.all()
+            );
+        };
+        scene.write(&file, "[tools]\ndeny = [\"wait\"]\n");
+        start(0, "");
+        scene.write(&file, "[tools]\ndeny = [\"wait\", \"bash\"]\n");
+        start(0, "");
+        scene.write(&file, "[tools]\ndeny = [\"wait\"]\n");
+        start(2, "is looser than the policy that was in force (`tools`)");
+        let output = scene.ferrum(["tool", "ls", "{\"path\": \".\"}"]).output();
+        assert_eq!(output.status, Some(2), "{}", output.all());
+        std::fs::remove_file(&file).expect("removed");
+        start(2, "is gone");
+        let listed = scene.ferrum(["trust"]).output();
+        assert!(
+            listed.out().contains("is gone; ferrum trust --policy"),
+            "{}",
+            listed.all()
+        );
+        let accepted = scene.ferrum(["trust", "--policy"]).output();
+        assert_eq!(accepted.status, Some(0), "{}", accepted.all());
+        assert!(accepted.out().contains("is gone"), "{}", accepted.all());
+        start(0, "");
+    }
+}
+
+#[test]
+fn the_users_skills_can_be_read_and_nothing_else_beside_them() {
+    for who in everyone() {
+        for without_namespaces in [false, true] {
+            let scene = Scene::new(&who);
+            let skills = scene.config_dir().join("skills");
+            scene.write(
+                &skills.join("a/SKILL.md"),
+                "---\nname: a\ndescription: A\n---\nBODY-A\n",
+            );
+            scene.write(
+                &scene.home().join(".agents/skills/b/SKILL.md"),
+                "---\nname: b\ndescription: B\n---\nBODY-B\n",
+            );
+            scene.write(&scene.config_dir().join("auth.json"), "SECRET-OF-AUTH");
+            let file = |path: std::path::PathBuf| path.display().to_string();
+            // Without mounts a tier below high has not all walls, which its configuration allows.
+            for tier in ["medium", "high"] {
+                let run = |tool: &str, arguments: &Value| {
+                    let mut run = scene.tool_run(tool, arguments, &["--safety", tier]);
+                    run.without_namespaces = without_namespaces;
+                    run.output().all()
+                };
+                for (path, body) in [
+                    (skills.join("a/SKILL.md"), "BODY-A"),
+                    (scene.home().join(".agents/skills/b/SKILL.md"), "BODY-B"),
+                ] {
+                    let read = run("read", &json!({ "path": file(path.clone()) }));
+                    assert!(read.contains(body), "{tier}: {read}");
+                    let shown = run(
+                        "bash",
+                        &json!({ "command": format!("cat {}", file(path.clone())) }),
+                    );
+                    assert!(shown.contains(body), "{tier}: {shown}");
+                    run("write", &json!({ "path": file(path.clone()), "content": "x" }));
+                    run(
+                        "bash",
+                        &json!({ "command": format!("bash -c 'echo x >> {}'", file(path.clone())) }),
+                    );
+                    assert!(std::fs::read_to_string(&path).expect("there").contains(body));
+                }
+                let auth = run(
+                    "bash",
+                    &json!({ "command": format!("ls -a {0}; head {0}/*", file(scene.config_dir())) }),
+                );
+                assert!(!auth.contains("SECRET-OF-AUTH"), "{tier}: {auth}");
+            }
+        }
     }
 }

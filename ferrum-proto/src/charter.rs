@@ -38,8 +38,18 @@ pub struct Charter {
     /// Names that no command may ever see, whatever `env_names` says.
     pub secret_names: Vec<String>,
     pub places: Places,
+    /// Project policies that were in force at earlier starts here.
+    pub remembered: Vec<PolicyText>,
     /// Which of the values above were set, and where. Keys are the config file's.
     pub origins: Vec<(String, Origin)>,
+}
+
+/// The text of one project file.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct PolicyText {
+    pub file: PathBytes,
+    /// At most 64 KiB; a longer one is not remembered.
+    pub text: String,
 }
 
 /// One configured root.

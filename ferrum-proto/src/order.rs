@@ -137,7 +137,7 @@ impl FromHostOrder {
     /// [`OutOfOrder`] when the message may not come now.
     pub fn admit(&mut self, message: &FromHost) -> Result<(), OutOfOrder> {
         if self.failed {
-            return Err(OutOfOrder::Phase("a message after a failed seal"));
+            return Err(OutOfOrder::Phase("a message after the last one"));
         }
         match message {
             FromHost::Hello { protocol, .. } => hello(&mut self.greeted, *protocol),
@@ -152,6 +152,11 @@ impl FromHostOrder {
                 Ok(())
             }
             FromHost::Ready(_) => Err(OutOfOrder::Phase("ready")),
+            FromHost::Linted(_) if self.checks && !self.granted => {
+                self.failed = true;
+                Ok(())
+            }
+            FromHost::Linted(_) => Err(OutOfOrder::Phase("a report of files from a host that answers")),
             FromHost::SealFailed(_) if !self.ready => {
                 self.failed = true;
                 Ok(())
@@ -223,7 +228,7 @@ impl ToLauncherOrder {
     pub fn admit(&mut self, message: &ToLauncher, descriptors: usize) -> Result<(), OutOfOrder> {
         let wanted = usize::from(matches!(
             message,
-            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. } | ToLauncher::OpenLint { .. }
         ));
         if descriptors != wanted {
             return Err(OutOfOrder::Phase("a descriptor beside this message"));
@@ -237,7 +242,9 @@ impl ToLauncherOrder {
             }
             ToLauncher::Charter(_) => Err(OutOfOrder::Phase("a second charter")),
             _ if !self.chartered => Err(OutOfOrder::Phase("a request before the charter")),
-            ToLauncher::OpenHost { host, .. } | ToLauncher::OpenCheck { host, .. } => {
+            ToLauncher::OpenHost { host, .. }
+            | ToLauncher::OpenCheck { host, .. }
+            | ToLauncher::OpenLint { host, .. } => {
                 if *host <= self.last_host {
                     return Err(OutOfOrder::Id(u64::from(*host)));
                 }

@@ -1,6 +1,6 @@
 //! The seal: what the launcher hands a host in a sealed memory file, and the host's two answers.
 
-use crate::charter::{Charter, Origin, Wish};
+use crate::charter::{Charter, Origin, PolicyText, Wish};
 use crate::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
 use bincode::{Decode, Encode};
 
@@ -15,6 +15,15 @@ pub struct Seal {
     pub session_dir: PathBytes,
     /// The private home for this project, on disk.
     pub home_dir: PathBytes,
+    /// Only for a host in role check: look at project files and end.
+    pub lint: Option<Lint>,
+}
+
+/// What a look at project files is about.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Lint {
+    /// Taken for the project file of the working directory; without it, those that count there.
+    pub file: Option<PathBytes>,
 }
 
 /// The policy in force: first answer to the seal.
@@ -41,6 +50,8 @@ pub struct Granted {
     pub mcp: Selection,
     /// The project files that narrowed, nearest first.
     pub project_files: Vec<PathBytes>,
+    /// Their texts, for the next start's charter.
+    pub policies: Vec<PolicyText>,
     /// Who decided each value.
     pub origins: Vec<Decided>,
     pub notices: Vec<String>,

@@ -29,6 +29,12 @@ pub enum Command {
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
+    /// Connect a model: find keys and local servers, write config.toml, try it.
+    Setup(SetupArgs),
+    /// Log in with a ChatGPT account.
+    Login(LoginArgs),
+    /// Accept what tools changed in instruction files, or what became of a project's policy.
+    Trust(TrustArgs),
     /// List what in a checkout tries to run or to steer something; nothing of it is run.
     Inspect(InspectArgs),
 }
@@ -157,6 +163,18 @@ pub struct InspectArgs {
     pub json: bool,
 }
 
+/// `ferrum trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Accept these files as they are; without any, list what waits to be accepted.
+    #[arg(value_name = "FILE", conflicts_with = "policy")]
+    pub files: Vec<PathBuf>,
+
+    /// Accept the project's policy as it is now, gone or looser.
+    #[arg(long)]
+    pub policy: bool,
+}
+
 /// `ferrum tool`.
 #[derive(Debug, Args)]
 pub struct ToolArgs {
@@ -188,6 +206,11 @@ pub enum PolicyCommand {
     Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+    /// Read project files to their end, tell everything that is wrong, and put their expectations to
+    /// the test. For CI: nothing is run, and no wall is needed.
+    Check(CheckArgs),
+    /// Print a project file to start from.
+    Init,
 }
 
 /// `ferrum policy show`.
@@ -201,6 +224,18 @@ pub struct ShowArgs {
     pub dir: Option<PathBuf>,
 
     /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum policy check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Project files, or directories whose files are meant [default: the working directory].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-check.json.
     #[arg(long)]
     pub json: bool,
 }
@@ -248,6 +283,67 @@ pub struct DoctorArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `ferrum setup`.
+#[derive(Debug, Default, Args)]
+pub struct SetupArgs {
+    /// Ask nothing: take what the other options say, and for the rest what was found first.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// What was found, by its name, or the name of a provider of your own.
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+
+    /// Wire format of a provider of your own.
+    #[arg(long = "type", value_name = "TYPE", value_parser = ["openai-compatible", "anthropic"],
+        requires = "base_url")]
+    pub kind: Option<String>,
+
+    /// Address of a provider of your own.
+    #[arg(long, value_name = "URL", requires = "provider")]
+    pub base_url: Option<String>,
+
+    /// Name of the variable that holds its key; the key itself is never written down.
+    #[arg(long, value_name = "VARIABLE", requires = "provider")]
+    pub api_key_env: Option<String>,
+
+    /// Model to use.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// How much of bash the text policy lets through; "auto" counts where isolation is full.
+    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
+    pub shell: Option<Shell>,
+
+    /// Send no request to try the model.
+    #[arg(long)]
+    pub no_test: bool,
+
+    /// Print what config.toml would hold, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `ferrum login`.
+#[derive(Debug, Args)]
+pub struct LoginArgs {
+    /// Both name the same account.
+    #[arg(value_parser = ["openai", "openai-codex"], default_value = "openai")]
+    pub account: String,
+
+    /// Keep the login alone and leave config.toml as it is.
+    #[arg(long, conflicts_with = "model")]
+    pub auth_only: bool,
+
+    /// Model to use from now on.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// Confirm a short code in a browser on any machine.
+    #[arg(long)]
+    pub device: bool,
 }
 
 impl WishArgs {
@@ -308,9 +404,11 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
-                PolicyCommand::Explain(_) => Wish::default(),
+                PolicyCommand::Explain(_) | PolicyCommand::Check(_) | PolicyCommand::Init => Wish::default(),
             },
-            Some(Command::Doctor(_)) => Wish::default(),
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_) | Command::Trust(_)) => {
+                Wish::default()
+            }
         }
     }
 
@@ -321,9 +419,17 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+                PolicyCommand::Check(_) | PolicyCommand::Init => None,
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
-            Some(Command::Tool(_) | Command::Doctor(_)) | None => None,
+            Some(
+                Command::Tool(_)
+                | Command::Trust(_)
+                | Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_),
+            )
+            | None => None,
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
-use crate::confine::{Confinement, confine};
+use crate::confine::{Configures, Confinement, confine};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
+use crate::trust::Trust;
 use ferrum_proto::charter::Wish;
 use ferrum_proto::seal::Granted;
 use ferrum_proto::terms::PathBytes;
@@ -20,6 +21,8 @@ pub struct Start {
     pub cwd: PathBuf,
     /// What the front itself has given up.
     pub confinement: Confinement,
+    /// What the operator has to accept before it counts.
+    pub trust: Trust,
     pub hosts: Waiting,
 }
 
@@ -61,24 +64,38 @@ impl Start {
         };
         let first = match cli.command {
             // They open their hosts themselves.
-            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
-            Some(Command::Inspect(_)) => First::Check,
+            Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
             Some(Command::Tool(_)) | None => First::Session,
         };
-        let asked = hosts.ask(config.charter(), first);
-        asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        if cli.command.is_none() {
-            make_data_directory(&config.dirs.data)?;
+        let trust = Trust::load(&config.dirs.data)?;
+        let mut charter = config.charter();
+        // A host in role check starts nothing, and must come up for the operator to see what is wrong.
+        if !matches!(first, First::Check) && !matches!(cli.command, Some(Command::Doctor(_))) {
+            let real = std::fs::canonicalize(&cwd).unwrap_or_else(|_| cwd.clone());
+            charter.remembered = trust.remembered(&real);
         }
-        let confinement = confine(&config.dirs);
+        let asked = hosts.ask(charter, first);
+        asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
+        let mut configures = Configures::State;
+        match cli.command {
+            None | Some(Command::Trust(_)) => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
+            Some(Command::Setup(_) | Command::Login(_)) => {
+                make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
+                configures = Configures::Everything;
+            }
+            Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_) | Command::Inspect(_)) => {}
+        }
+        let confinement = confine(&config.dirs, configures);
         Ok(Self {
             config,
             cwd,
             confinement,
+            trust,
             hosts,
         })
     }
@@ -175,14 +192,14 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
     }
 }
 
-/// Sessions are for the user's eyes alone.
-fn make_data_directory(data: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+/// Sessions and keys are for the user's eyes alone.
+fn make_directory(which: &str, path: &Path, variable: &str) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
         Failure::new(
             Kind::Error,
-            format!("the data directory {} cannot be made: {error}", data.display()),
+            format!("the {which} directory {} cannot be made: {error}", path.display()),
         )
-        .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
+        .with_hint(format!("make it writable, or set {variable} to a place that is"))
     })
 }

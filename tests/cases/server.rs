@@ -81,6 +81,7 @@ fn one(mut keys: Keys, generated: Option<&[u8]>, ground: &Ground) -> Result<Answ
     let path = ground.copies().join(&name);
     let body = match generated {
         Some(bytes) => bytes.to_vec(),
+        None if name == "generated" => return Err("nothing is generated".to_owned()),
         None => std::fs::read(&path).map_err(|e| format!("{name}: {e}"))?,
     };
     let end = match keys.text("end")?.as_deref() {

@@ -368,19 +368,33 @@ impl Judge<'_> {
         let Some(mut next) = expect.part("next_request")? else {
             return Ok(());
         };
-        let id = next
-            .text("tool_result_for")?
-            .ok_or("next_request has no tool_result_for")?;
-        let result = self
-            .turn
-            .results()
-            .find(|block| block["tool_use_id"] == id.as_str());
+        let request = self.turn.server.body(1);
+        let sent = request.to_string();
+        for part in next.texts("holds")?.unwrap_or_default() {
+            self.need(sent.contains(&part), format!("{part} is not in {sent}"));
+        }
+        if let Some(wanted) = next.whole("messages")? {
+            let list = request["messages"].as_array().into_iter().flatten();
+            let count = list.filter(|message| message["role"] != "system").count();
+            self.need(
+                i64::try_from(count).ok() == Some(wanted),
+                format!("{count} messages in {sent}"),
+            );
+        }
+        if let Some(id) = next.text("tool_result_for")? {
+            self.result(&id, &sent, &mut next)?;
+        }
+        next.nothing_left("next_request")
+    }
+
+    fn result(&mut self, id: &str, sent: &str, next: &mut Keys) -> Result<(), String> {
+        let result = self.turn.results().find(|block| block["tool_use_id"] == id);
         let result = result.cloned().unwrap_or(Value::Null);
         if let Some(wanted) = next.flag("is_error")? {
             self.need(result["is_error"] == wanted, format!("is_error of {result}"));
         }
         let text = result["content"].as_str().unwrap_or_default().to_lowercase();
-        let sent = self.turn.server.body(1).to_string().to_lowercase();
+        let sent = sent.to_lowercase();
         let holds =
             |word: &String| text.contains(&word.to_lowercase()) && sent.contains(&word.to_lowercase());
         if let Some(words) = next.texts("text_contains_any")? {
@@ -389,7 +403,7 @@ impl Judge<'_> {
         for word in next.texts("text_contains")?.unwrap_or_default() {
             self.need(holds(&word), format!("{word:?} is not in {text:?}"));
         }
-        next.nothing_left("next_request")
+        Ok(())
     }
 
     fn limits(&mut self, expect: &mut Keys) -> Result<(), String> {

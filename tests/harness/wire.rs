@@ -312,6 +312,7 @@ pub fn charter(scene: &Scene) -> Charter {
             data: path(scene.data_dir()),
             cache: path(scene.home().join(".cache/ferrum")),
         },
+        remembered: Vec::new(),
         origins: Vec::new(),
     }
 }

@@ -24,8 +24,9 @@ use crate::fs::name::shown;
 use crate::fs::removal::{open_to_owner, remove};
 use crate::sys::mount::mount_id;
 use ferrum_proto::reply::Survey;
+use moved::Identity;
 use obeyed::obeyed_parts;
-use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
+use parts::{GIT_NAMES, GitParts, Part, outcome};
 use redirect::Redirect;
 use repos::{EntryKind, Found, Repository};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +54,9 @@ struct Guarded {
     entry: Part,
     /// Another one looks after the directory that the entry names.
     is_pin: bool,
-    inode: Option<(u64, u64)>,
+    /// A directory of the root around it can be moved, so that no mount holds it.
+    is_nested: bool,
+    identity: Option<Identity>,
     parts: GitParts,
     /// The text of `config` when the session began.
     first: String,
@@ -127,6 +130,7 @@ impl Guard {
         let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
         for one in &mut guarded {
             one.is_pin = shared.contains(&one.repository.entry);
+            one.is_nested = repos::is_nested(&one.repository.entry, writable);
         }
         let folders: Vec<Folder> = writable
             .iter()
@@ -139,7 +143,8 @@ impl Guard {
             })
             .collect();
         if let Some(copies) = &copies {
-            for (number, one) in guarded.iter_mut().enumerate() {
+            let held = guarded.iter_mut().filter(|g| !g.is_nested);
+            for (number, one) in held.enumerate() {
                 one.cover(&copies.join(number.to_string()))?;
             }
             for folder in folders.iter().filter(|f| f.part != Part::Absent) {
@@ -328,9 +333,7 @@ impl Guarded {
             EntryKind::File | EntryKind::Symlink => Part::of(&repository.entry),
             EntryKind::Directory | EntryKind::Bare => Part::Absent,
         };
-        let inode = fs::symlink_metadata(&repository.entry)
-            .ok()
-            .map(|m| (m.dev(), m.ino()));
+        let identity = Identity::of(&repository.entry);
         let parts = GitParts::of(&repository.git_dir);
         let leftovers = leftovers(&repository.git_dir);
         Self {
@@ -338,7 +341,8 @@ impl Guarded {
             repository,
             entry,
             is_pin: false,
-            inode,
+            is_nested: false,
+            identity,
             parts,
             covers: Vec::new(),
             redirect: None,
@@ -361,12 +365,7 @@ impl Guarded {
             EntryKind::Directory | EntryKind::Bare => bind_here(&entry, &entry, false)?,
         }
         self.remember(git_dir.clone());
-        let worktrees = fs::read_dir(git_dir.join("worktrees"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let pointers = worktrees.flat_map(|w| WORKTREE_NAMES.map(|name| w.path().join(name)));
-        for path in GIT_NAMES.iter().map(|n| git_dir.join(n)).chain(pointers) {
+        for path in GIT_NAMES.iter().map(|n| git_dir.join(n)) {
             if fs::symlink_metadata(&path).is_ok() {
                 bind_here(&path, &path, true)?;
                 self.remember(path);
@@ -433,9 +432,7 @@ impl Guarded {
             self.covers.clear();
             self.redirect = None;
             self.parts = GitParts::of(&self.repository.git_dir);
-            self.inode = fs::symlink_metadata(&self.repository.entry)
-                .ok()
-                .map(|m| (m.dev(), m.ino()));
+            self.identity = Identity::of(&self.repository.entry);
             if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink) {
                 self.entry = Part::of(&self.repository.entry);
             }
@@ -474,8 +471,12 @@ impl Guarded {
         }
         self.fold_sparse();
         if self.is_covered() {
-            let is_held = |path: &Path| self.covers.iter().any(|(covered, _)| covered == path);
-            findings.extend(self.parts.put_back_but(is_held));
+            for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
+                if Part::of(path) != Part::Absent && !is_empty_directory(path) {
+                    findings.push(outcome(path, part.restore(path)));
+                }
+            }
+            findings.extend(self.parts.put_back_pointers());
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
                 // Not there when the covers were made, or not ours to write.
@@ -495,12 +496,17 @@ impl Guarded {
         }
     }
 
-    /// Where it is a file or a link that mounts do not hold.
+    /// Where it is a file or a link that mounts do not hold. A nested one may be removed: git then
+    /// looks further up, where the root's own repository is.
     fn put_back_entry(&self) -> Option<String> {
         let entry = &self.repository.entry;
         let is_text = matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink);
-        let is_changed = is_text && !self.is_covered() && Part::of(entry) != self.entry;
-        is_changed.then(|| outcome(entry, self.entry.restore(entry)))
+        if !is_text || self.is_covered() {
+            return None;
+        }
+        let now = Part::of(entry);
+        let is_removed = self.is_nested && now == Part::Absent;
+        (now != self.entry && !is_removed).then(|| outcome(entry, self.entry.restore(entry)))
     }
 
     fn fold_sparse(&self) {
@@ -520,30 +526,6 @@ impl Guarded {
                 }
             }
         }
-    }
-
-    /// Without mounts a git directory can be moved away and another put in its place: finds the
-    /// old one by its inode and exchanges the two.
-    fn moved_back(&mut self, roots: &[PathBuf]) -> Findings {
-        let Some(inode) = self.inode.filter(|_| self.covers.is_empty()) else {
-            return Findings::new();
-        };
-        let entry = &self.repository.entry;
-        let now = fs::symlink_metadata(entry).ok().map(|m| (m.dev(), m.ino()));
-        if now == Some(inode) || self.repository.kind == EntryKind::File {
-            return Findings::new();
-        }
-        let Some(place) = roots.iter().find_map(|root| find_inode(root, inode)) else {
-            return Findings::new();
-        };
-        let flags = if now.is_some() {
-            nix::fcntl::RenameFlags::RENAME_EXCHANGE
-        } else {
-            nix::fcntl::RenameFlags::RENAME_NOREPLACE
-        };
-        let here = nix::fcntl::AT_FDCWD;
-        let result = nix::fcntl::renameat2(here, &place, here, entry, flags).map_err(std::io::Error::from);
-        vec![outcome(entry, result)]
     }
 }
 
@@ -576,6 +558,10 @@ fn id_of(path: &Path) -> Option<u64> {
 
 fn is_writable_here(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
+}
+
+fn is_empty_directory(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// What is there of an interrupted operation; of its programs also the text.
@@ -627,25 +613,6 @@ fn heal_copied_config(git_dir: &Path, copies: &Path) {
         // Left as it was where this fails: git then says so itself.
         let _ = part.restore(&path);
     }
-}
-
-/// Looks for a directory by inode, breadth first, within the bounds of a walk.
-fn find_inode(root: &Path, inode: (u64, u64)) -> Option<PathBuf> {
-    let mut open = vec![root.to_path_buf()];
-    let mut seen = 0;
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            seen += 1;
-            let Ok(meta) = entry.metadata() else { continue };
-            if (meta.dev(), meta.ino()) == inode {
-                return Some(entry.path());
-            }
-            if meta.is_dir() && seen < repos::WALK_DIRECTORIES_MAX {
-                open.push(entry.path());
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -242,6 +242,18 @@ pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
     all
 }
 
+/// True where a directory between the root and the entry can be moved: mounts then hold nothing,
+/// and would only be in the way of whoever removes the tree around it.
+#[must_use]
+pub fn is_nested(entry: &Path, roots: &[PathBuf]) -> bool {
+    let inside = roots.iter().filter_map(|root| entry.strip_prefix(root).ok());
+    let innermost = inside.min_by_key(|rest| rest.iter().count());
+    innermost.is_some_and(|rest| match rest.iter().position(|name| name == ".git") {
+        Some(at) => at > 0,
+        None => rest.iter().count() > 1,
+    })
+}
+
 /// Entries whose git directory another one looks after: the one that is the directory itself, or
 /// the first that names it. A submodule's gitfile is such an entry.
 #[must_use]

@@ -47,6 +47,7 @@ pub fn granted(seal: &Seal, decision: &Decision) -> Granted {
         mcp_enabled: grant.mcp_enabled(),
         mcp: selection(grant.mcp()),
         project_files: paths(&decision.project_files),
+        policies: decision.policies.clone(),
         origins: origins.collect(),
         notices: decision.notices.clone(),
         preflight: decision.preflight.clone(),

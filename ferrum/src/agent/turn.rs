@@ -130,7 +130,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     }
 
     /// At a turn's end, however it came: what it left that programs or agents obey unasked, as an
-    /// event and in the session. `None` where nothing was done or nothing can be known.
+    /// event and in the session. `None` where nothing was done; empty where nothing can be known.
     ///
     /// # Errors
     /// [`LogError`] when it cannot be stored.
@@ -164,7 +164,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     fn unknown(&mut self, why: &str) -> Result<Option<Survey>, LogError> {
         let text = format!("which files that programs or agents obey this turn touched is not known: {why}");
         self.sink.record(Event::Notice(&text));
-        Ok(None)
+        Ok(Some(Survey::default()))
     }
 
     /// Completes the record of a turn that was dropped: calls without a result get one.

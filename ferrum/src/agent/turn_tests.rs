@@ -42,6 +42,7 @@ pub(crate) fn granted(tools: &[&str]) -> Granted {
         mcp_enabled: false,
         mcp: Selection::default(),
         project_files: Vec::new(),
+        policies: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
         preflight: None,

@@ -44,6 +44,7 @@ impl Config {
                 data: bytes(&self.dirs.data),
                 cache: bytes(&self.dirs.cache),
             },
+            remembered: Vec::new(),
             origins: self.origins.clone(),
         }
     }

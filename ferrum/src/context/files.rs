@@ -1,15 +1,15 @@
 //! AGENTS.md and agents.md: the user's own, then from the file system's root down to the working
 //! directory. The most specific file gets its share of the budget first and stands last.
 
-use super::regular::{Place, Regular, text_of};
-use super::{Sources, Texts, cwd, shown, shown_from, top};
+use super::regular::{Place, Regular, invisible, text_of};
+use super::{Instruction, Sources, Texts, cwd, shown, shown_from, top};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Bytes of the whole block, with its headings.
 const CONTEXT_BYTES_MAX: usize = 128 << 10;
 
-const NAMES: [&str; 2] = ["AGENTS.md", "agents.md"];
+pub(super) const NAMES: [&str; 2] = ["AGENTS.md", "agents.md"];
 
 const PREAMBLE: &str = "Instructions from files of the user and the project, from general to specific; where two disagree, the later one holds.";
 
@@ -34,7 +34,7 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
     let (cwd, top) = (cwd(sources.granted), top(sources.granted));
     let mut room = CONTEXT_BYTES_MAX - PREAMBLE.len();
     let mut seen = BTreeSet::new();
-    let mut sections = Vec::new();
+    let (mut sections, mut instructions) = (Vec::new(), Vec::new());
     let candidates = candidates(sources, &cwd, &top);
     for candidate in candidates.iter().rev() {
         let tell = |what: String| format!("context file {}: {what}", shown(&candidate.path));
@@ -56,10 +56,13 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
                     continue;
                 }
                 room -= text.len() + RULE.len();
-                sections.push(Section {
-                    text,
-                    trusted: candidate.of_user || sources.believes(&file.real, notices),
-                });
+                let mut trusted = true;
+                if !candidate.of_user {
+                    let instruction = Instruction::new(&candidate.path, &file);
+                    trusted = sources.believes(&instruction, notices);
+                    instructions.push(instruction);
+                }
+                sections.push(Section { text, trusted });
             }
             Err(why) => notices.push(tell(format!("{why}; it is left out"))),
         }
@@ -68,6 +71,7 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
     Texts {
         trusted: render(PREAMBLE, &sections, true),
         untrusted: render("", &sections, false),
+        instructions,
     }
 }
 
@@ -116,7 +120,10 @@ fn section(file: &Regular, title: &str, room: usize) -> Result<(String, Option<S
     if text.trim().is_empty() {
         return Ok((String::new(), None));
     }
-    let told = bad.map(|at| format!("byte {at} is not UTF-8; such bytes are replaced"));
+    let told = bad.map(|at| format!("byte {at} is not UTF-8 text; such bytes are replaced"));
+    let hidden = invisible(text);
+    let hidden = (hidden > 0).then(|| format!("it holds {hidden} characters that nobody sees"));
+    let told = told.or(hidden);
     if text.len() <= most && is_whole {
         return Ok((format!("{heading}{text}"), told));
     }

@@ -17,6 +17,7 @@ use crate::agent::message::{Message, Role};
 use crate::config::Dirs;
 use ferrum_proto::seal::Granted;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Said by us in the model's name, since many chat templates refuse two user messages in a row.
@@ -37,18 +38,57 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     /// Whether the operator answers for a project's file; a notice says where not.
-    fn believes(&self, real: &Path, notices: &mut Vec<String>) -> bool {
+    fn believes(&self, file: &Instruction, notices: &mut Vec<String>) -> bool {
         if self.untrusted {
             return false;
         }
-        let is_changed = self.changed.contains(real);
+        // A directory of skills may have been put in place as a whole.
+        let leads = |changed: &PathBuf| file.real.starts_with(changed) || file.path.starts_with(changed);
+        let is_changed = self.changed.iter().any(leads);
         if is_changed {
-            let file = shown(real);
+            let file = shown(&file.path);
             notices.push(format!(
                 "{file} was changed by a tool since you last accepted it: it is given as information, not as instructions (`ferrum trust` accepts it)"
             ));
         }
         !is_changed
+    }
+}
+
+/// A file of instructions that the model was given and that is not the user's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instruction {
+    /// As it was found.
+    pub path: PathBuf,
+    /// Without links.
+    pub real: PathBuf,
+    id: (u64, u64),
+    bytes: u64,
+    change_time: (i64, i64),
+}
+
+impl Instruction {
+    fn new(path: &Path, file: &regular::Regular) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            real: file.real.clone(),
+            id: file.id,
+            bytes: file.bytes,
+            change_time: file.change_time,
+        }
+    }
+
+    /// True where its name leads to something else by now, or to something else's content.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let same_place = std::fs::canonicalize(&self.path).is_ok_and(|real| real == self.real);
+        let same_file = self.real.metadata().is_ok_and(|meta| {
+            (meta.dev(), meta.ino()) == self.id
+                && meta.len() == self.bytes
+                && (meta.ctime(), meta.ctime_nsec()) == self.change_time
+        });
+        !(same_place && same_file)
     }
 }
 
@@ -59,6 +99,8 @@ pub struct Context {
     pub messages: Vec<Message>,
     /// What the operator should know: files that were cut, left out or repaired.
     pub notices: Vec<String>,
+    /// Files that a tool must not have changed when they are believed again.
+    pub instructions: Vec<Instruction>,
 }
 
 /// Reads everything.
@@ -85,7 +127,27 @@ pub fn load(sources: &Sources<'_>, runtime: &Runtime<'_>) -> Result<Context, Str
         messages.push(Message::text(Role::User, distrusted(&untrusted)));
         messages.push(Message::text(Role::Assistant, ACKNOWLEDGED.to_owned()));
     }
-    Ok(Context { messages, notices })
+    let instructions = found
+        .instructions
+        .into_iter()
+        .chain(skills.instructions)
+        .collect();
+    Ok(Context {
+        messages,
+        notices,
+        instructions,
+    })
+}
+
+/// True for a name under which instructions for the model are looked for.
+#[must_use]
+pub fn is_instruction(path: &Path) -> bool {
+    let parts: Vec<&OsStr> = path.iter().collect();
+    let in_skills = |pair: &[&OsStr]| (pair[0] == ".agents" || pair[0] == ".ferrum") && pair[1] == "skills";
+    parts.windows(2).any(in_skills)
+        || path
+            .file_name()
+            .is_some_and(|name| files::NAMES.iter().any(|n| name == *n))
 }
 
 /// The part of a find that goes to the system prompt, and the one that does not.
@@ -93,6 +155,7 @@ pub fn load(sources: &Sources<'_>, runtime: &Runtime<'_>) -> Result<Context, Str
 struct Texts {
     trusted: String,
     untrusted: String,
+    instructions: Vec<Instruction>,
 }
 
 fn join(parts: &[String]) -> String {

@@ -3,7 +3,7 @@
 
 use super::front_matter::{HEAD_BYTES_MAX, one_line, parse};
 use super::regular::{Place, Regular};
-use super::{Sources, Texts, cwd, shown, shown_from, top};
+use super::{Instruction, Sources, Texts, cwd, shown, shown_from, top};
 use ferrum_proto::seal::Selection;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,7 @@ struct Skill {
     description: String,
     file: PathBuf,
     id: (u64, u64),
-    /// Without links.
-    real: PathBuf,
+    instruction: Instruction,
     of_user: bool,
 }
 
@@ -71,11 +70,14 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
         ));
         found.truncate(SKILLS_MAX);
     }
-    let believed = |skill: &Skill| skill.of_user || sources.believes(&skill.real, notices);
+    let of_project = found.iter().filter(|skill| !skill.of_user);
+    let instructions = of_project.map(|skill| skill.instruction.clone()).collect();
+    let believed = |skill: &Skill| skill.of_user || sources.believes(&skill.instruction, notices);
     let (trusted, untrusted): (Vec<Skill>, Vec<Skill>) = found.into_iter().partition(believed);
     Texts {
         trusted: render(&trusted, &cwd, notices),
         untrusted: render(&untrusted, &cwd, notices),
+        instructions,
     }
 }
 
@@ -202,7 +204,7 @@ fn skill(
         description,
         file: file.to_path_buf(),
         id: opened.id,
-        real: opened.real,
+        instruction: Instruction::new(file, &opened),
         of_user,
     }))
 }

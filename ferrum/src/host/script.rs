@@ -115,6 +115,7 @@ pub(super) fn granted() -> Granted {
         mcp_enabled: true,
         mcp: Selection::default(),
         project_files: Vec::new(),
+        policies: Vec::new(),
         origins: Vec::new(),
         notices: Vec::new(),
         preflight: None,

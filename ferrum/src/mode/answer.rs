@@ -103,10 +103,12 @@ async fn begin(
         model: &model,
         max_context_tokens,
         untrusted: asked.untrusted,
+        trust: &start.trust,
     };
-    let preface = preface.read(&provider, hosts.granted(), output)?;
+    let (preface, instructions) = preface.read(&provider, hosts.granted(), output)?;
     let plan = Plan {
         preface,
+        instructions,
         provider,
         which: asked.which(),
         title: asked.title.clone(),

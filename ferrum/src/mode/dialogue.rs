@@ -7,6 +7,7 @@ use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
 use crate::agent::message::{Message, Role};
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
+use crate::context::{self, Instruction};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
 use crate::output::{Outlet, Output, SessionFacts};
@@ -14,9 +15,12 @@ use crate::provider::{Provider, ProviderError};
 use crate::session::log::LogError;
 use crate::session::select::{self, SelectError, Which};
 use crate::tools::catalog::{self, Tool};
+use crate::trust::Trust;
+use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::Ready;
 use secrecy::SecretString;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Everything that a session needs besides the host and the output.
@@ -24,6 +28,8 @@ pub struct Plan {
     pub provider: Provider,
     /// What stands before the conversation: system prompt, context files, skills.
     pub preface: Vec<Message>,
+    /// Files of the checkout that the preface was made from.
+    pub instructions: Vec<Instruction>,
     pub which: Which,
     /// `--title`.
     pub title: Option<String>,
@@ -57,6 +63,8 @@ pub struct Dialogue<'a, H> {
     budget: Budget,
     outlet: Outlet,
     output: &'a mut Output,
+    instructions: Vec<Instruction>,
+    data: PathBuf,
 }
 
 /// What ended a turn.
@@ -103,6 +111,8 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             budget: plan.budget,
             outlet,
             output,
+            instructions: plan.instructions,
+            data: plan.data,
         })
     }
 
@@ -155,8 +165,12 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             state: State::default(),
         };
         let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
-        if let Err(error) = turn.survey().await {
-            let failure = Failure::from(error);
+        let remembered = match turn.survey().await {
+            Ok(None) => Ok(()),
+            Ok(Some(survey)) => distrust(turn.sink, &survey, &self.instructions, &self.data),
+            Err(error) => Err(Failure::from(error)),
+        };
+        if let Err(failure) = remembered {
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
@@ -173,6 +187,34 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             }
         }
     }
+}
+
+/// Instructions that the turn changed are not believed again before the operator accepts them.
+fn distrust(
+    sink: &mut impl Sink,
+    survey: &Survey,
+    instructions: &[Instruction],
+    data: &Path,
+) -> Result<(), Failure> {
+    let told = survey.files.iter().map(|file| file.path.as_path());
+    let told = told.filter(|path| context::is_instruction(path));
+    // A name that leads elsewhere is in no table, and of a host that died nothing is told.
+    let seen = instructions.iter().filter(|file| file.is_changed());
+    let paths: BTreeSet<&Path> = told
+        .chain(seen.flat_map(|file| [file.path.as_path(), &file.real]))
+        .collect();
+    if paths.is_empty() {
+        return Ok(());
+    }
+    Trust::update(data, |trust| trust.distrust(paths.iter().copied()))?;
+    for path in paths {
+        let text = format!(
+            "{}: from the next start on this is information for the model, not instructions, until `ferrum trust` accepts it",
+            path.display()
+        );
+        sink.record(Event::Notice(&text));
+    }
+    Ok(())
 }
 
 /// Runs the turn; what cuts it drops it, which cancels whatever it waits for.

@@ -70,6 +70,7 @@ fn play(
     let plan = Plan {
         provider,
         preface: Vec::new(),
+        instructions: Vec::new(),
         which: Which::Session(session.into()),
         title: None,
         data: data.to_owned(),
@@ -253,6 +254,7 @@ fn a_reader_who_leaves_ends_the_turn() {
     let plan = Plan {
         provider,
         preface: Vec::new(),
+        instructions: Vec::new(),
         which: Which::Session("gone".into()),
         title: None,
         data: dir.path().to_owned(),

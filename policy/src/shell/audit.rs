@@ -7,6 +7,7 @@
 
 use super::deny::{Check, Deny};
 use super::lower::{children, gap_arguments};
+use super::word::is_expansion;
 use std::ops::Range;
 use tree_sitter::Node;
 
@@ -21,6 +22,10 @@ const RESERVED: &[&str] = &[
 struct Inside {
     expansion: bool,
     test: bool,
+    /// Text that bash treats as if it stood in double quotes: there `'` does not quote.
+    quoted: bool,
+    /// `(( … ))` and `$(( … ))`, where `#` begins no comment.
+    arithmetic: bool,
 }
 
 struct Audit<'a> {
@@ -83,7 +88,18 @@ impl<'a> Audit<'a> {
     fn visit(&mut self, node: Node<'_>, mut inside: Inside) -> Check {
         match node.kind() {
             "string" | "heredoc_body" => return self.template(node, inside),
+            "raw_string" | "ansi_c_string" if inside.quoted => {
+                self.template_text(node.byte_range())?;
+                return self.leaf(node, inside);
+            }
             "raw_string" | "ansi_c_string" | "heredoc_content" => return self.leaf(node, inside),
+            "comment" if inside.arithmetic => {
+                return Err(unreadable(
+                    &node.byte_range(),
+                    "# inside an expression",
+                    "write the expression without it",
+                ));
+            }
             "command_substitution" => {
                 if self.slice(node).starts_with('`') && self.slice(node).contains("\\`") {
                     return Err(unreadable(
@@ -95,11 +111,21 @@ impl<'a> Audit<'a> {
                 inside = Inside::default();
             }
             "process_substitution" => inside = Inside::default(),
-            "expansion" | "arithmetic_expansion" | "subscript" => inside.expansion = true,
+            "expansion" => inside.expansion = true,
+            "arithmetic_expansion" | "subscript" => {
+                (inside.expansion, inside.quoted) = (true, true);
+                inside.arithmetic = node.kind() == "arithmetic_expansion";
+            }
+            "simple_expansion" if !is_expansion(node, self.text) => {
+                return Err(unreadable(&node.byte_range(), "a lone dollar sign", "quote it"));
+            }
             "test_command" => inside.test = true,
-            "command" => self.command(node)?,
+            "command" | "declaration_command" | "unset_command" => self.command(node)?,
             "heredoc_redirect" => self.heredoc(node)?,
             _ => {}
+        }
+        if self.slice(node).starts_with("((") && node.child(0).is_some_and(|first| first.kind() == "((") {
+            (inside.arithmetic, inside.quoted, inside.expansion) = (true, true, true);
         }
         if node.child_count() == 0 {
             return self.leaf(node, inside);
@@ -118,7 +144,17 @@ impl<'a> Audit<'a> {
     }
 
     fn command(&mut self, node: Node<'_>) -> Check {
+        let mut end = node.start_byte();
         for part in children(node) {
+            let gap = self.text.get(end..part.start_byte()).unwrap_or("");
+            if gap.replace("\\\n", "").contains('\n') {
+                return Err(unreadable(
+                    &part.byte_range(),
+                    "a command that goes on after a newline",
+                    "quote the operand before it",
+                ));
+            }
+            end = part.end_byte();
             if part.kind() == "regex" {
                 return Err(unreadable(
                     &part.byte_range(),
@@ -170,11 +206,12 @@ impl<'a> Audit<'a> {
     }
 
     /// Quoted text: whatever bash would expand in it must be a node.
-    fn template(&mut self, node: Node<'_>, inside: Inside) -> Check {
+    fn template(&mut self, node: Node<'_>, mut inside: Inside) -> Check {
+        inside.quoted = true;
         self.gap(node.start_byte(), self.slice(node), &node.byte_range())?;
         let mut at = node.start_byte();
         for part in children(node) {
-            if !is_expansion(part.kind()) {
+            if !is_expansion(part, self.text) {
                 continue;
             }
             self.template_text(at..part.start_byte())?;
@@ -208,6 +245,13 @@ impl<'a> Audit<'a> {
         self.gap(range.start, text, &range)?;
         self.pass(node);
         let kind = node.kind();
+        if kind.starts_with('`') && kind.len() > 1 {
+            return Err(unreadable(
+                &range,
+                "backticks next to each other",
+                "use $( … ) instead of backticks",
+            ));
+        }
         if !matches!(
             kind,
             "word" | "variable_name" | "regex" | "extglob_pattern" | "number"
@@ -289,17 +333,6 @@ fn unreadable(span: &Range<usize>, what: &str, hint: &str) -> Deny {
         format!("cannot be read with certainty: {what}"),
     )
     .hint(hint)
-}
-
-fn is_expansion(kind: &str) -> bool {
-    matches!(
-        kind,
-        "simple_expansion"
-            | "expansion"
-            | "command_substitution"
-            | "arithmetic_expansion"
-            | "process_substitution"
-    )
 }
 
 /// Position of an unescaped opening that bash expands; process substitutions only outside quotes.

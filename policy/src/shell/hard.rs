@@ -7,13 +7,16 @@ use super::argv::{self, Valued};
 use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
 use super::payload::{self, Payload};
+use super::pipes::{self, Fed};
 use super::place::{Place, Target, normal};
 use super::script::{Command, Kind, Node, Piece, Redirect, RedirectKind, Word};
+use super::values::Values;
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
-use super::{git, pipes};
+use super::{crude, git};
 use crate::{Ground, protect};
+use std::ops::Range;
 use std::path::Path;
 
 #[rustfmt::skip]
@@ -41,6 +44,9 @@ const BROAD: &[&str] = &[
     "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
 
+/// Times that the texts inside one text are read again with values put in.
+const READINGS_MAX: usize = 64;
+
 /// Words in which a command is looked for behind an unknown option.
 const STRANGE_WORDS_MAX: usize = 8;
 
@@ -50,6 +56,9 @@ pub(super) struct Hard<'a> {
     /// Refuse inner texts that cannot be read.
     pub(super) strict: bool,
     pub(super) commands: usize,
+    pub(super) values: Values,
+    /// Times that a text was read again with values put in.
+    pub(super) read_again: usize,
 }
 
 impl Rules for Hard<'_> {
@@ -60,6 +69,11 @@ impl Rules for Hard<'_> {
     fn statement(&mut self, node: &Node, place: &Place) -> Check {
         if let Kind::Pipeline(stages) = &node.kind {
             self.pipeline(stages, place)?;
+        }
+        if let Kind::Test(words) = &node.kind {
+            for word in words {
+                self.subscripted(word, place)?;
+            }
         }
         if let Kind::Function { name, body } = &node.kind
             && multiplies(body, name)
@@ -73,7 +87,18 @@ impl Rules for Hard<'_> {
         Ok(())
     }
 
-    fn word(&mut self, _: &Word, _: &Place) -> Check {
+    fn word(&mut self, word: &Word, place: &Place) -> Check {
+        for piece in &word.pieces {
+            // `${x@P}` runs the substitutions in the value.
+            if let Piece::Param(param) = piece
+                && param.indirect
+            {
+                for value in self.values.given(&param.name) {
+                    let text = payload::payload(&value).text;
+                    self.payload(&payload::expanded(&text, &value), place)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -91,11 +116,40 @@ impl Rules for Hard<'_> {
             return Err(Deny::new("limit-commands", &node.span, message)
                 .hint("write it to a script file and run that"));
         }
+        self.assignments(command, place)?;
         self.words(&command.words, node, place, 0)
     }
 }
 
 impl Hard<'_> {
+    /// Judges a whole text as it stands, and with the values that it gives to its variables.
+    pub(super) fn script(&mut self, nodes: &[Node], place: &Place) -> Check {
+        let outer = std::mem::replace(&mut self.values, Values::of(nodes));
+        let mut answer = walk::statements(self, nodes, &mut place.clone());
+        if answer.is_ok() {
+            answer = self.readings(nodes, place);
+        }
+        self.values = outer;
+        answer
+    }
+
+    // Out of line like `payload`.
+    #[inline(never)]
+    fn readings(&mut self, nodes: &[Node], place: &Place) -> Check {
+        let before = self.commands;
+        for reading in self.values.readings(nodes) {
+            // Texts inside each other multiply.
+            self.read_again += 1;
+            if self.read_again > READINGS_MAX {
+                break;
+            }
+            self.commands = before;
+            walk::statements(self, &reading, &mut place.clone())?;
+        }
+        self.commands = before;
+        Ok(())
+    }
+
     fn words(&mut self, words: &[Word], node: &Node, place: &Place, depth: usize) -> Check {
         let Some(first) = words.first() else { return Ok(()) };
         // Expansions may be empty: `$x sudo` and `sudo$x` are judged as `sudo`.
@@ -110,14 +164,28 @@ impl Hard<'_> {
                 Deny::new("limit-wrappers", &first.span, message).hint("run the inner command itself")
             );
         }
-        if self.is_system_command(&text, place) {
+        self.own(name, &text, words, place)?;
+        self.payloads(name, words, node, place)?;
+        for inner in self.inner(name, words, place)? {
+            self.words(inner, node, place, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// What the command itself does, apart from what it runs.
+    #[inline(never)]
+    fn own(&self, name: &str, text: &str, words: &[Word], place: &Place) -> Check {
+        if self.is_system_command(text, place) {
             privilege(name, words)?;
             catastrophic_command(name, words)?;
+            let gains = wrapper::unwrap(name, words).is_some_and(|it| it.manner == Manner::Privilege);
+            if gains {
+                return Err(denied_privilege(name, &words[0].span));
+            }
         }
         for write in writes::of(name, words) {
             self.write(&write, place)?;
         }
-        self.payloads(name, words, node, place)?;
         if name == "git"
             && let Ok(call) = git::read(words)
         {
@@ -125,26 +193,32 @@ impl Hard<'_> {
                 self.write(&Write::of(word), place)?;
             }
         }
+        Ok(())
+    }
+
+    /// The commands that a command runs out of its own words.
+    #[inline(never)]
+    fn inner<'a>(&mut self, name: &str, words: &'a [Word], place: &Place) -> Result<Vec<&'a [Word]>, Deny> {
+        let mut out = payload::positional(name, words);
+        if name == "hash" && argv::has(&argv::read(&words[1..], &Valued::default()), "p", &[]) {
+            out.push(&words[words.len().min(2)..]);
+        }
         if name == "find" {
             for inner in wrapper::find_commands(words) {
                 self.removal_in_find(inner, words, place)?;
-                self.words(inner, node, place, depth + 1)?;
+                out.push(inner);
             }
         }
         if let Some(unwrapped) = wrapper::unwrap(name, words) {
-            if unwrapped.manner == Manner::Privilege && self.is_system_command(&text, place) {
-                return Err(denied_privilege(name, &first.span));
-            }
-            self.words(unwrapped.inner, node, place, depth + 1)?;
+            out.push(unwrapped.inner);
             // An option that the table does not know may take a value: the command may begin later.
             if unwrapped.strange.is_some() {
-                for at in 1..unwrapped.inner.len().min(STRANGE_WORDS_MAX) {
-                    self.commands += 1;
-                    self.words(&unwrapped.inner[at..], node, place, depth + 1)?;
-                }
+                let later = 1..unwrapped.inner.len().min(STRANGE_WORDS_MAX);
+                self.commands += later.len();
+                out.extend(later.map(|at| &unwrapped.inner[at..]));
             }
         }
-        Ok(())
+        Ok(out)
     }
 
     /// A name without a path, or a path into a system directory: `./init` is the project's own.
@@ -160,7 +234,10 @@ impl Hard<'_> {
     }
 
     fn payloads(&mut self, name: &str, words: &[Word], node: &Node, place: &Place) -> Check {
-        for inner in payload::of(name, words, node) {
+        let evaluated = payload::evaluated(name, words).into_iter();
+        let mut inner = payload::of(name, words, node);
+        inner.extend(evaluated.filter_map(payload::subscripted));
+        for inner in inner {
             self.payload(&inner, place)?;
         }
         Ok(())
@@ -177,24 +254,69 @@ impl Hard<'_> {
             deny.span = inner.span.clone();
             deny
         };
-        let script = match super::read(&inner.text, place.depth + 1) {
-            Ok(script) => script,
-            Err(deny) if self.strict && inner.exact => return Err(at(deny)),
-            Err(_) => return Ok(()),
-        };
         let mut own = place.clone();
         own.depth += 1;
-        walk::statements(self, &script, &mut own).map_err(at)
+        match super::read(&inner.text, place.depth + 1) {
+            Ok(script) => self.script(&script, &own).map_err(at),
+            Err(deny) if self.strict && inner.exact => Err(at(deny)),
+            Err(_) => self.crude(&inner.text, &inner.span, &own).map_err(at),
+        }
+    }
+
+    /// A text that cannot be read but is not refused for that: what could be a command in it.
+    #[inline(never)]
+    pub(super) fn crude(&mut self, text: &str, span: &Range<usize>, place: &Place) -> Check {
+        let crude = crude::read(text, span);
+        let node = Node::new(Kind::Command(Command::default()), span.clone());
+        for words in &crude.runs {
+            self.words(words, &node, place, 0)?;
+        }
+        for word in crude.outputs {
+            self.write(&Write::of(word), place)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the substitutions of a subscript that bash evaluates.
+    fn subscripted(&mut self, word: &Word, place: &Place) -> Check {
+        match payload::subscripted(word) {
+            Some(inner) => self.payload(&inner, place),
+            None => Ok(()),
+        }
+    }
+
+    /// Values that bash runs or expands on its own.
+    fn assignments(&mut self, command: &Command, place: &Place) -> Check {
+        for assignment in &command.assignments {
+            for value in &assignment.values {
+                match assignment.name.as_str() {
+                    "PROMPT_COMMAND" | "BASH_ALIASES" => self.payload(&payload::payload(value), place)?,
+                    "PS4" | "PS1" | "PS0" => {
+                        let text = payload::payload(value).text;
+                        self.payload(&payload::expanded(&text, value), place)?;
+                    }
+                    _ => self.subscripted(value, place)?,
+                }
+            }
+        }
+        Ok(())
     }
 
     // Out of line like `payload`.
     /// A text piped into a shell, and names piped into a removal.
     #[inline(never)]
     fn pipeline(&mut self, stages: &[Node], place: &Place) -> Check {
-        for (at, pair) in stages.windows(2).enumerate() {
-            if let Some(inner) = pipes::fed_shell(&pair[0], &pair[1]) {
-                self.payload(&inner, place)?;
+        for fed in pipes::fed(stages) {
+            match fed {
+                Fed::Shell(inner) => self.payload(&inner, place)?,
+                Fed::Words(inner, added) => {
+                    let words: Vec<Word> = inner.iter().cloned().chain(added).collect();
+                    let node = Node::new(Kind::Command(Command::default()), 0..0);
+                    self.words(&words, &node, place, 0)?;
+                }
             }
+        }
+        for at in 0..stages.len() {
             for start in pipes::removed(stages, at) {
                 self.broad(start, place)?;
             }

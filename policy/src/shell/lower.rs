@@ -408,7 +408,11 @@ impl Lower<'_> {
             if part.kind() == "variable_name" && control.variable.is_none() {
                 control.variable = Some(self.slice(*part).to_owned());
             } else if is_word(part.kind()) && part.is_named() {
-                control.words.extend(brace::expand(self.word(*part)));
+                let words = brace::expand(self.word(*part)).into_iter();
+                control.words.extend(words.map(|mut word| {
+                    word.expand_tilde();
+                    word
+                }));
             }
         }
         control
@@ -541,21 +545,41 @@ fn push_assignment(node: &mut Node, assignment: Assignment) {
 
 /// Adds a word to the command of `node`, brace expansion done.
 fn push_words(node: &mut Node, word: Word) {
-    if let Some(command) = command_of(node) {
-        command
-            .words
-            .extend(brace::expand(word).into_iter().map(|mut word| {
-                word.expand_tilde();
-                word
-            }));
+    for mut word in brace::expand(word) {
+        word.expand_tilde();
+        push_argument(node, &word);
     }
 }
 
-/// The command that arguments found after a redirect belong to.
+/// The command that an assignment belongs to.
 fn command_of(node: &mut Node) -> Option<&mut Command> {
     match &mut node.kind {
         Kind::Command(command) => Some(command),
-        Kind::Sequence(nodes) | Kind::Pipeline(nodes) => nodes.first_mut().and_then(command_of),
         _ => None,
+    }
+}
+
+/// Adds an argument found after a redirect. The grammar hangs the redirect on a whole list or
+/// pipeline, and does not say on which command of it: the first and the last get the argument.
+fn push_argument(node: &mut Node, word: &Word) {
+    match &mut node.kind {
+        Kind::Command(command) => command.words.push(word.clone()),
+        Kind::Sequence(nodes) | Kind::Pipeline(nodes) if !nodes.is_empty() => {
+            let last = nodes.len() - 1;
+            push_argument(&mut nodes[last], word);
+            if last > 0 {
+                push_argument(&mut nodes[0], word);
+            }
+        }
+        _ => {
+            let command = Command {
+                assignments: Vec::new(),
+                words: vec![word.clone()],
+            };
+            let span = node.span.clone();
+            let own = Node::new(Kind::Command(command), word.span.clone());
+            let before = std::mem::replace(node, Node::new(Kind::Sequence(Vec::new()), span));
+            node.kind = Kind::Sequence(vec![before, own]);
+        }
     }
 }

@@ -11,6 +11,7 @@ mod brace;
 mod builtin;
 mod chars;
 mod codes;
+mod crude;
 mod deny;
 mod git;
 mod hard;
@@ -31,6 +32,7 @@ mod programs;
 mod quote;
 mod rewrite;
 mod script;
+mod values;
 mod walk;
 mod word;
 mod wrapper;
@@ -46,6 +48,7 @@ use medium::Medium;
 use numbers::Integers;
 use place::Place;
 use script::Node;
+use values::Values;
 
 /// Judges one command text, complete: bytes, characters, tree, leaves, words, table.
 ///
@@ -73,10 +76,15 @@ fn check(text: &str, tier: Tier, trusts_walls: bool, ground: &Ground) -> Check {
         ground,
         strict: !trusts_walls,
         commands: 0,
+        values: Values::default(),
+        read_again: 0,
     };
-    walk::statements(&mut hard, &script, &mut Place::start(ground))?;
+    hard.script(&script, &Place::start(ground))?;
     if trusts_walls {
-        return Ok(());
+        return match unreadable {
+            Ok(()) => Ok(()),
+            Err(deny) => hard.crude(text, &deny.span, &Place::start(ground)),
+        };
     }
     unreadable?;
     if tier >= Tier::Medium {

@@ -1,6 +1,7 @@
 //! Shell text inside a shell command: `bash -c`, `eval`, `trap`, a here-document for `sh`.
 
 use super::argv::{self, Arg, Valued};
+use super::pipes;
 use super::script::{Node, Piece, RedirectKind, Word};
 use super::wrapper::base_name;
 
@@ -10,7 +11,8 @@ pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "yash", "posh",
 ];
 
-/// One inner text. Parts that are only known when it runs are replaced by a plain word.
+/// One inner text that a shell would run. Parts that are only known when it runs are replaced by a plain word.
+#[derive(Debug, Clone)]
 pub(super) struct Payload {
     pub(super) text: String,
     /// Nothing was replaced: the text is what will be run.
@@ -71,22 +73,12 @@ pub(super) fn shell_call(words: &[Word]) -> ShellCall<'_> {
 
 /// The texts that a command hands to a shell.
 pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
-    if SHELLS.contains(&base_name(name)) {
-        let call = shell_call(words);
-        let mut out: Vec<Payload> = call.command.map(payload).into_iter().collect();
-        if call.reads_input && call.command.is_none() {
-            let inputs = node.redirects.iter().filter(|redirect| {
-                matches!(
-                    redirect.kind,
-                    RedirectKind::HereString | RedirectKind::Heredoc { .. }
-                )
-            });
-            out.extend(inputs.map(|redirect| payload(&redirect.target)));
-        }
-        return out;
+    if SHELLS.contains(&base_name(name)) || matches!(name, "source" | ".") {
+        return of_shell(words, node);
     }
     match name {
         "eval" => joined(words.get(1..).unwrap_or(&[])).into_iter().collect(),
+        "alias" => words.iter().skip(1).filter_map(alias_text).collect(),
         "trap" => trap_action(words).map(payload).into_iter().collect(),
         // `watch` joins its words into one shell text.
         "watch" => {
@@ -121,6 +113,97 @@ pub(super) fn of(name: &str, words: &[Word], node: &Node) -> Vec<Payload> {
     }
 }
 
+/// The command text of a shell, what it reads from its input, and a script that is printed for it.
+fn of_shell(words: &[Word], node: &Node) -> Vec<Payload> {
+    let call = shell_call(words);
+    let mut out: Vec<Payload> = call.command.map(payload).into_iter().collect();
+    if let Some(script) = call.script.filter(|script| is_printed(script)) {
+        out.push(payload(script));
+    }
+    if pipes::reads_shell_text(words) {
+        let inputs = node.redirects.iter().filter(|redirect| match redirect.kind {
+            RedirectKind::HereString | RedirectKind::Heredoc { .. } => true,
+            RedirectKind::Input => is_printed(&redirect.target),
+            RedirectKind::Output | RedirectKind::Duplicate => false,
+        });
+        out.extend(inputs.map(|redirect| payload(&redirect.target)));
+    }
+    out
+}
+
+fn is_printed(word: &Word) -> bool {
+    matches!(word.pieces.as_slice(), [Piece::ProcessIn(_)])
+}
+
+/// The words that become `$0`, `$1` and so on of `bash -c TEXT`, where the text runs them.
+pub(super) fn positional<'a>(name: &str, words: &'a [Word]) -> Vec<&'a [Word]> {
+    let mut out = Vec::new();
+    if !SHELLS.contains(&base_name(name)) {
+        return out;
+    }
+    let Some(command) = shell_call(words).command else {
+        return out;
+    };
+    let text = payload(command).text;
+    let at = words.iter().position(|word| word.span == command.span);
+    let after = words.get(at.unwrap_or(0) + 1..).unwrap_or(&[]);
+    if text.contains("$0") {
+        out.push(after);
+    }
+    // Expansions that are not known stand as `__`.
+    let runs = ["$@", "$*", "$1", "${1", "${@", "__"];
+    if let [_, rest @ ..] = after
+        && runs.iter().any(|name| text.contains(name))
+    {
+        out.push(rest);
+    }
+    out
+}
+
+/// The command in `name=command`.
+fn alias_text(word: &Word) -> Option<Payload> {
+    let (text, _) = word.prefix();
+    let (name, _) = text.split_once('=')?;
+    Some(payload(&word.without_prefix(name.len() + 1)))
+}
+
+/// Names with a subscript, and values that look like one: where bash takes them for a variable or
+/// a number it runs the substitutions in them.
+pub(super) fn evaluated<'a>(name: &str, words: &'a [Word]) -> Vec<&'a Word> {
+    let rest = words.get(1..).unwrap_or(&[]);
+    match name {
+        "let" | "read" | "unset" | "mapfile" | "readarray" | "getopts" | "declare" | "typeset" | "local"
+        | "readonly" | "export" => rest.iter().collect(),
+        "test" | "[" | "[[" => rest
+            .iter()
+            .zip(rest.iter().skip(1))
+            .filter(|(option, _)| option.prefix().0 == "-v")
+            .map(|(_, name)| name)
+            .collect(),
+        "printf" if rest.first().is_some_and(|word| word.prefix().0.starts_with("-v")) => {
+            rest.iter().take(2).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The text of a word that bash may evaluate, as one in which the substitutions are run.
+pub(super) fn subscripted(word: &Word) -> Option<Payload> {
+    let text = payload(word).text;
+    let open = text.find('[')?;
+    let runs = text[open..].contains("$(") || text[open..].contains('`');
+    runs.then(|| expanded(&text, word))
+}
+
+/// A text that is only expanded, such as the value of PS4.
+pub(super) fn expanded(text: &str, word: &Word) -> Payload {
+    Payload {
+        text: format!(": <<__EXPANDED\n{text}\n__EXPANDED\n"),
+        exact: false,
+        span: word.span.clone(),
+    }
+}
+
 /// The text that an option gives to be run.
 fn option_text(words: &[Word], letter: char, short: &'static str) -> Option<Payload> {
     let valued = Valued { short, long: &[] };
@@ -136,7 +219,8 @@ fn split_string(words: &[Word]) -> Vec<Payload> {
     let mut out = Vec::new();
     for (index, word) in words.iter().enumerate() {
         let (text, _) = word.prefix();
-        if matches!(text.as_str(), "-S" | "--split-string") {
+        let clustered = text.starts_with('-') && !text.starts_with("--") && text.ends_with('S');
+        if clustered || text == "--split-string" {
             out.extend(words.get(index + 1).map(payload));
         } else if text.starts_with("-S") {
             out.push(payload(&word.without_prefix(2)));
@@ -174,7 +258,7 @@ pub(super) fn joined(words: &[Word]) -> Option<Payload> {
     })
 }
 
-fn payload(word: &Word) -> Payload {
+pub(super) fn payload(word: &Word) -> Payload {
     let mut text = String::new();
     let mut exact = true;
     for piece in &word.pieces {
@@ -183,6 +267,16 @@ fn payload(word: &Word) -> Payload {
             Piece::Home => text.push_str("$HOME"),
             Piece::Pwd => text.push_str("$PWD"),
             Piece::Tmp => text.push_str("$TMPDIR"),
+            Piece::Subst(nodes) | Piece::ProcessIn(nodes) => match pipes::printed(nodes) {
+                Some(inner) => {
+                    text.push_str(&inner.text);
+                    exact &= inner.exact;
+                }
+                None => {
+                    text.push_str("__");
+                    exact = false;
+                }
+            },
             _ => {
                 text.push_str("__");
                 exact = false;

@@ -1,24 +1,94 @@
-//! What one stage of a pipeline hands to the next, as far as the text shows it.
+//! What commands print and hand on, as far as the text shows it.
 
 use super::payload::{self, Payload, SHELLS};
+use super::quote;
 use super::script::{Command, Kind, Node, RedirectKind, Word};
 use super::wrapper::{self, Manner, base_name};
 use super::writes;
 
-/// The shell text that `before` feeds to `after`, where both are known: `echo 'ls' | sh`.
-pub(super) fn fed_shell(before: &Node, after: &Node) -> Option<Payload> {
-    let words = &command(after)?.words;
-    let name = words.first()?.literal()?;
+/// What the stages of a pipeline hand to the stage after them.
+pub(super) enum Fed<'a> {
+    /// A text that a shell runs: `echo 'ls' | sh`.
+    Shell(Payload),
+    /// Words that `xargs` adds to its command.
+    Words(&'a [Word], Vec<Word>),
+}
+
+/// What each stage but the first is fed, where both ends are known.
+pub(super) fn fed(stages: &[Node]) -> Vec<Fed<'_>> {
+    let mut out = Vec::new();
+    let mut passed: Option<Payload> = None;
+    for (before, after) in stages.iter().zip(stages.iter().skip(1)) {
+        if !(passed.is_some() && passes_on(before)) {
+            passed = printed(std::slice::from_ref(before));
+        }
+        let (Some(text), Some(words)) = (&passed, reader(after)) else {
+            continue;
+        };
+        if reads_shell_text(words) {
+            out.push(Fed::Shell(text.clone()));
+        }
+        let name = words.first().and_then(Word::literal).unwrap_or_default();
+        if let Some(unwrapped) = wrapper::unwrap(base_name(&name), words)
+            && unwrapped.manner == Manner::Xargs
+        {
+            let added = text.text.split_whitespace();
+            let added = added.map(|word| Word::from_literal(word, text.span.clone()));
+            out.push(Fed::Words(unwrapped.inner, added.collect()));
+        }
+    }
+    out
+}
+
+/// `cat` and `tee` hand on what they read.
+fn passes_on(node: &Node) -> bool {
+    let words = command(node).map_or(&[][..], |command| &command.words);
+    let name = words.first().and_then(Word::literal).unwrap_or_default();
+    match base_name(&name) {
+        "cat" => words[1..].iter().all(|word| word.prefix().0.starts_with('-')),
+        "tee" => true,
+        _ => false,
+    }
+}
+
+/// The command of a stage that reads what the stage is fed, wrappers taken off.
+fn reader(node: &Node) -> Option<&[Word]> {
+    match &node.kind {
+        Kind::Command(command) => {
+            let mut words = command.words.as_slice();
+            loop {
+                let name = words.first()?.literal()?;
+                match wrapper::unwrap(base_name(&name), words) {
+                    Some(unwrapped)
+                        if matches!(unwrapped.manner, Manner::Plain | Manner::Detach | Manner::Exec) =>
+                    {
+                        words = unwrapped.inner;
+                    }
+                    _ => return Some(words),
+                }
+            }
+        }
+        Kind::Sequence(nodes) | Kind::Group(nodes) | Kind::Subshell(nodes) => nodes.first().and_then(reader),
+        Kind::Background(inner) => reader(inner),
+        Kind::Pipeline(_)
+        | Kind::Control(_)
+        | Kind::Function { .. }
+        | Kind::Test(_)
+        | Kind::Arithmetic(_) => None,
+    }
+}
+
+/// True for a shell, or `source`, that takes its text from standard input.
+pub(super) fn reads_shell_text(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::literal).unwrap_or_default();
+    if matches!(name.as_str(), "source" | ".") {
+        return words.get(1).is_some_and(is_input);
+    }
     if !SHELLS.contains(&base_name(&name)) {
-        return None;
+        return false;
     }
     let call = payload::shell_call(words);
-    let reads = call.command.is_none() && (call.reads_input || call.script.is_some_and(is_input));
-    if reads {
-        payload::joined(&output(before)?)
-    } else {
-        None
-    }
+    call.command.is_none() && (call.reads_input || call.script.is_some_and(is_input))
 }
 
 /// The paths that a stage lists for an `xargs` that removes or changes them: the places below
@@ -62,33 +132,66 @@ fn command(node: &Node) -> Option<&Command> {
     }
 }
 
-fn is_input(script: &Word) -> bool {
-    script
-        .literal()
-        .is_some_and(|text| matches!(text.as_str(), "-" | "/dev/stdin" | "/dev/fd/0"))
+pub(super) fn is_input(script: &Word) -> bool {
+    script.literal().is_some_and(|text| {
+        matches!(
+            text.as_str(),
+            "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0"
+        )
+    })
 }
 
-/// What a stage prints, for the few commands that print what the text says.
-fn output(node: &Node) -> Option<Vec<Word>> {
-    let words = &command(node)?.words;
+/// What statements print, for the few commands that print what the text says.
+pub(super) fn printed(nodes: &[Node]) -> Option<Payload> {
+    let mut parts = nodes.iter().filter_map(output);
+    let mut out = parts.next()?;
+    for part in parts {
+        out.text.push('\n');
+        out.text.push_str(&part.text);
+        out.exact &= part.exact;
+    }
+    Some(out)
+}
+
+fn output(node: &Node) -> Option<Payload> {
+    match &node.kind {
+        Kind::Command(command) => output_of(&command.words, node),
+        Kind::Sequence(nodes) | Kind::Group(nodes) | Kind::Subshell(nodes) => printed(nodes),
+        Kind::Pipeline(stages) => {
+            let (first, rest) = stages.split_first()?;
+            rest.iter().all(passes_on).then(|| output(first)).flatten()
+        }
+        Kind::Background(_)
+        | Kind::Control(_)
+        | Kind::Function { .. }
+        | Kind::Test(_)
+        | Kind::Arithmetic(_) => None,
+    }
+}
+
+fn output_of(words: &[Word], node: &Node) -> Option<Payload> {
     let name = words.first()?.literal()?;
     match base_name(&name) {
         "echo" => {
             let is_option = |word: &&Word| {
-                word.literal()
-                    .is_some_and(|text| matches!(text.as_str(), "-n" | "-e" | "-E" | "-ne" | "-en"))
+                word.literal().is_some_and(|text| {
+                    text.strip_prefix('-').is_some_and(|letters| {
+                        !letters.is_empty() && letters.chars().all(|c| "neE".contains(c))
+                    })
+                })
             };
-            Some(words[1..].iter().skip_while(is_option).cloned().collect())
-        }
-        // The format is part of the text, or says how the rest is put together.
-        "printf" => {
-            let mut printed: Vec<Word> = words[1..].to_vec();
-            let format = printed.first()?.literal()?;
-            if format.trim_end_matches("\\n") == "%s" {
-                printed.remove(0);
+            let decodes = words[1..]
+                .iter()
+                .take_while(is_option)
+                .any(|word| word.prefix().0.contains('e'));
+            let said: Vec<Word> = words[1..].iter().skip_while(is_option).cloned().collect();
+            let mut out = payload::joined(&said)?;
+            if decodes {
+                out.text = quote::decode_ansi_c(&out.text);
             }
-            Some(printed)
+            Some(out)
         }
+        "printf" => printf(&words[1..]),
         "cat" | "tee" => {
             let body = node.redirects.iter().find(|redirect| {
                 matches!(
@@ -96,8 +199,39 @@ fn output(node: &Node) -> Option<Vec<Word>> {
                     RedirectKind::Heredoc { .. } | RedirectKind::HereString
                 )
             });
-            body.map(|redirect| vec![redirect.target.clone()])
+            body.and_then(|redirect| payload::joined(std::slice::from_ref(&redirect.target)))
         }
         _ => None,
     }
+}
+
+/// Each `%s` of the format takes the next word in turn.
+fn printf(words: &[Word]) -> Option<Payload> {
+    let mut out = payload::joined(words.first().map(std::slice::from_ref)?)?;
+    let mut rest = words[1..].iter();
+    let format = std::mem::take(&mut out.text);
+    loop {
+        let before = rest.len();
+        for (index, part) in format.split("%s").enumerate() {
+            if index > 0
+                && let Some(word) = rest.next()
+            {
+                let word = payload::joined(std::slice::from_ref(word))?;
+                out.text.push_str(&word.text);
+                out.exact &= word.exact;
+            }
+            out.text.push_str(part);
+        }
+        if rest.len() == 0 || rest.len() == before {
+            break;
+        }
+    }
+    // Words that the format has no place for are looked at all the same.
+    for word in rest {
+        out.text.push(' ');
+        out.text
+            .push_str(&payload::joined(std::slice::from_ref(word))?.text);
+    }
+    out.text = quote::decode_ansi_c(&out.text);
+    Some(out)
 }

@@ -134,6 +134,45 @@ pub(super) struct Arithmetic {
     pub(super) inner: Vec<Piece>,
 }
 
+/// Calls `see` with each piece of each word of a statement, those in substitutions included.
+pub(super) fn each_piece(node: &Node, see: &mut impl FnMut(&Piece)) {
+    node.redirects
+        .iter()
+        .for_each(|redirect| each_in(&redirect.target, see));
+    match &node.kind {
+        Kind::Command(command) => {
+            let values = command
+                .assignments
+                .iter()
+                .flat_map(|assignment| &assignment.values);
+            command
+                .words
+                .iter()
+                .chain(values)
+                .for_each(|word| each_in(word, see));
+        }
+        Kind::Sequence(nodes) | Kind::Pipeline(nodes) | Kind::Subshell(nodes) | Kind::Group(nodes) => {
+            nodes.iter().for_each(|node| each_piece(node, see));
+        }
+        Kind::Background(inner) | Kind::Function { body: inner, .. } => each_piece(inner, see),
+        Kind::Control(control) => {
+            control.words.iter().for_each(|word| each_in(word, see));
+            control.parts.iter().for_each(|node| each_piece(node, see));
+        }
+        Kind::Test(words) => words.iter().for_each(|word| each_in(word, see)),
+        Kind::Arithmetic(word) => each_in(word, see),
+    }
+}
+
+fn each_in(word: &Word, see: &mut impl FnMut(&Piece)) {
+    for piece in &word.pieces {
+        see(piece);
+        if let Piece::Subst(nodes) | Piece::ProcessIn(nodes) | Piece::ProcessOut(nodes) = piece {
+            nodes.iter().for_each(|node| each_piece(node, see));
+        }
+    }
+}
+
 impl Node {
     pub(super) fn new(kind: Kind, span: Range<usize>) -> Self {
         Self {

@@ -32,39 +32,24 @@ fn statement<R: Rules>(rules: &mut R, node: &Node, place: &mut Place) -> Check {
     match &node.kind {
         Kind::Command(command) => {
             for assignment in &command.assignments {
-                for word in assignment.subscript.iter().chain(&assignment.values) {
-                    inside(rules, word, place)?;
-                }
+                words(rules, assignment.subscript.as_slice(), place)?;
+                words(rules, &assignment.values, place)?;
             }
             words(rules, &command.words, place)?;
             redirects(rules, node, place)?;
             rules.command(command, node, place)?;
             follow(command, place, rules.ground());
-        }
-        Kind::Sequence(nodes) | Kind::Group(nodes) => {
-            statements(rules, nodes, place)?;
-            redirects(rules, node, place)?;
-        }
-        Kind::Pipeline(stages) => {
-            for (index, stage) in stages.iter().enumerate() {
-                let mut own = place.clone();
-                own.piped |= index > 0;
-                statement(rules, stage, &mut own)?;
-            }
-            redirects(rules, node, place)?;
-        }
-        Kind::Background(inner) => {
-            statement(rules, inner, &mut place.clone())?;
-        }
-        Kind::Subshell(nodes) => {
-            statements(rules, nodes, &mut place.clone())?;
-            redirects(rules, node, place)?;
+            return Ok(());
         }
         Kind::Control(control) => {
             words(rules, &control.words, place)?;
             redirects(rules, node, place)?;
-            branches(rules, control, place)?;
+            return branches(rules, control, place);
         }
+        Kind::Sequence(nodes) | Kind::Group(nodes) => statements(rules, nodes, place)?,
+        Kind::Pipeline(stages) => pipeline(rules, stages, place)?,
+        Kind::Background(inner) => statement(rules, inner, &mut place.clone())?,
+        Kind::Subshell(nodes) => statements(rules, nodes, &mut place.clone())?,
         Kind::Function { body, .. } => {
             let mut own = place.clone();
             own.in_function = true;
@@ -72,6 +57,15 @@ fn statement<R: Rules>(rules: &mut R, node: &Node, place: &mut Place) -> Check {
         }
         Kind::Test(operands) => words(rules, operands, place)?,
         Kind::Arithmetic(expression) => inside(rules, expression, place)?,
+    }
+    redirects(rules, node, place)
+}
+
+fn pipeline<R: Rules>(rules: &mut R, stages: &[Node], place: &Place) -> Check {
+    for (index, stage) in stages.iter().enumerate() {
+        let mut own = place.clone();
+        own.piped |= index > 0;
+        statement(rules, stage, &mut own)?;
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Lower<'_> {
     fn between(&self, node: Tree<'_>, mut at: usize, end: usize, decode: fn(&str) -> String, out: &mut Word) {
         for part in children(node)
             .into_iter()
-            .filter(|part| is_expansion(part.kind()))
+            .filter(|part| is_expansion(*part, self.text))
         {
             if let Some(text) = self.text.get(at..part.start_byte()) {
                 out.push_literal(&decode(text), true);
@@ -260,15 +260,19 @@ impl Lower<'_> {
     }
 }
 
-fn is_expansion(kind: &str) -> bool {
-    matches!(
-        kind,
-        "simple_expansion"
-            | "expansion"
-            | "command_substitution"
-            | "arithmetic_expansion"
-            | "process_substitution"
-    )
+/// True for what bash expands. The grammar also takes `$ name` for a variable, which is a plain
+/// dollar sign.
+pub(super) fn is_expansion(node: Tree<'_>, text: &str) -> bool {
+    match node.kind() {
+        "expansion" | "command_substitution" | "arithmetic_expansion" | "process_substitution" => true,
+        "simple_expansion" => {
+            let name = text
+                .get(node.byte_range())
+                .and_then(|text| text.strip_prefix('$'));
+            name.is_some_and(|name| !name.starts_with(char::is_whitespace))
+        }
+        _ => false,
+    }
 }
 
 /// `#name`, `#name[@]`.

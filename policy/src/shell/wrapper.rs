@@ -1,6 +1,7 @@
 //! Commands that run another command given in their arguments: where does the inner one begin?
 
 use super::argv::{Valued, means};
+use super::options::with_holes;
 use super::script::Word;
 
 /// How a wrapper treats what it runs.
@@ -88,7 +89,7 @@ const WRAPPERS: &[Row] = &[
     row("ccache", Plain, "", &[], "", &[], 0),
     row("unbuffer", Plain, "", &[], "p", &[], 0),
     row("flock", Plain, "wEc", &["timeout", "conflict-exit-code", "command"], "sxneuoFv", &["shared", "exclusive", "nonblock", "nb", "unlock", "close", "no-fork", "verbose"], 1),
-    row("setarch", Plain, "", &[], "vRBFILSTXZ3", &["addr-no-randomize"], 1),
+    row("setarch", Plain, "", &[], "vRBFILSTXZ3", &["addr-no-randomize"], 0),
     row("xvfb-run", Plain, "efnpsw", &["error-file", "auth-file", "server-num", "server-args", "wait"], "al", &["auto-servernum", "listen-tcp"], 0),
     row("exec", Exec, "a", &[], "cl", &[], 0),
     row("nohup", Detach, "", &[], "", &[], 0),
@@ -148,11 +149,15 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
             at += 1 + skip;
             break;
         }
+        if name == "env" && text == "-" && whole || name == "time" && text == "!" {
+            at += 1;
+            continue;
+        }
         if text.len() > 1 && text.starts_with('-') {
             at += option_width(row, word, &text, whole, &mut out);
             continue;
         }
-        if takes_assignments(name) && is_assignment(&text) {
+        if takes_assignments(name) && is_assignment(&with_holes(word)) {
             out.assignments.push(word);
             at += 1;
             continue;
@@ -168,8 +173,12 @@ pub(super) fn unwrap<'a>(name: &str, words: &'a [Word]) -> Option<Unwrapped<'a>>
         at += 1;
     }
     out.inner = words.get(at..).unwrap_or(&[]);
+    let first = out.inner.first().and_then(Word::literal);
+    if name == "setarch" && first.is_some_and(|first| first.contains(['3', '6'])) {
+        out.inner = &out.inner[1..];
+    }
     if takes_assignments(name) {
-        while let Some(first) = out.inner.first().filter(|word| is_assignment(&word.prefix().0)) {
+        while let Some(first) = out.inner.first().filter(|word| is_assignment(&with_holes(word))) {
             out.assignments.push(first);
             out.inner = &out.inner[1..];
         }

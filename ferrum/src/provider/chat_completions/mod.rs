@@ -5,6 +5,7 @@ mod calls;
 mod chunk;
 mod encode;
 mod reasoning;
+mod template;
 
 use super::http::{self, FIRST_BYTE, Http, NO_EVENT};
 use super::model_list::{self, Model};

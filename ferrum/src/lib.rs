@@ -5,7 +5,9 @@
 //! host. What it gives up before it meets untrusted bytes stands in [`confine`].
 
 pub mod agent;
+pub mod audit;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod confine;
 pub mod context;

@@ -106,6 +106,7 @@ async fn begin(
         trust: &start.trust,
     };
     let (preface, instructions) = preface.read(&provider, hosts.granted(), output)?;
+    let no_key = || Failure::new(Kind::Error, "there is no audit key");
     let plan = Plan {
         preface,
         instructions,
@@ -114,6 +115,7 @@ async fn begin(
         title: asked.title.clone(),
         data: start.config.dirs.data.clone(),
         secrets: start.config.secrets(),
+        audit: start.audit.ok_or_else(no_key)?,
         budget: Budget {
             rounds_max: asked.max_rounds.unwrap_or(0),
             time: asked.timeout,

@@ -1,12 +1,14 @@
 //! One session with its host and its output. Turns are played in it, each to an end that is
 //! recorded and told, whatever ends it: the model, a budget, a signal, a reader who left.
 
-use super::opening::{Opening, header};
+use super::opening::{Audit, Opening, header};
 use super::signals::Signals;
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
 use crate::agent::message::{Message, Role};
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
+use crate::audit::chain::Keyed;
+use crate::audit::{self, AuditError};
 use crate::context::{self, Instruction};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
@@ -37,6 +39,8 @@ pub struct Plan {
     pub data: PathBuf,
     /// Values that must not appear in tool output.
     pub secrets: Vec<SecretString>,
+    /// What the audit log is chained with.
+    pub audit: Keyed,
     pub budget: Budget,
 }
 
@@ -86,7 +90,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             output.record(Event::Notice(&chosen.notice));
         }
         let fields = header(&plan.provider, granted, plan.title);
-        let (opening, taken) = Opening::new(chosen.path, fields)?;
+        let audit = Audit {
+            directory: audit::place::directory(&plan.data),
+            keyed: plan.audit,
+        };
+        let (opening, taken) = Opening::new(chosen.path, fields, audit)?;
         for told in &taken.diagnostics {
             output.record(Event::Notice(told));
         }
@@ -123,9 +131,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
     pub async fn open(&mut self) -> Result<(), Failure> {
         let ready = self.host.ready().await?;
         let granted = self.host.granted();
-        let log = self.opening.open(granted, &ready)?;
-        log.durable().await?;
-        let ready = &self.session.insert(Session { log, ready }).ready;
+        let session = self
+            .session
+            .insert(self.opening.open(granted, ready).map_err(failed)?);
+        session.durable().await.map_err(failed)?;
+        let ready = &session.ready;
         self.output.record(Event::Session { granted, ready });
         for notice in granted.notices.iter().chain(&ready.notices) {
             self.output.record(Event::Notice(notice));
@@ -151,13 +161,13 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
     /// whole.
     pub async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<(), Failure> {
         let granted = self.host.granted();
-        let open_log = |ready: &Ready| self.opening.open(granted, ready);
+        let open = |ready: Ready| self.opening.open(granted, ready);
         let mut turn = Turn {
             host: self.host,
             provider: &mut self.provider,
             conversation: &mut self.conversation,
             session: &mut self.session,
-            open_log: &open_log,
+            open: &open,
             tools: &self.tools,
             redactor: &self.redactor,
             sink: &mut *self.output,
@@ -168,16 +178,20 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
         let remembered = match turn.survey().await {
             Ok(None) => Ok(()),
             Ok(Some(survey)) => distrust(turn.sink, &survey, &self.instructions, &self.data),
-            Err(error) => Err(Failure::from(error)),
+            Err(error) => Err(failed(error)),
         };
         if let Err(failure) = remembered {
+            // What was reached stays usable, whatever broke; the first error is the one to tell.
+            let _ = turn.interrupted(Reason::Error).await;
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
         match ended {
-            Ended::Turn(Ok(end)) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
+            Ended::Turn(Ok(end)) => match turn.close(end.word()).await {
+                Ok(()) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
+                Err(error) => Err(self.told(failed(error))),
+            },
             Ended::Turn(Err(error)) => {
-                // What was reached stays usable, whatever broke; the first error is the one to tell.
                 let _ = turn.interrupted(Reason::Error).await;
                 Err(self.told(failed(error)))
             }
@@ -293,7 +307,7 @@ async fn cut<H: ToolHost, S: Sink>(
             exit_code: failure.kind.code(),
         })),
         Err(error) => {
-            let failure = Failure::from(error);
+            let failure = failed(error);
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
@@ -314,6 +328,7 @@ fn failed(error: TurnError) -> Failure {
         TurnError::Host(fault) => fault.into(),
         TurnError::Provider(error) => error.into(),
         TurnError::Log(error) => error.into(),
+        TurnError::Audit(error) => error.into(),
     }
 }
 
@@ -331,6 +346,12 @@ impl From<ProviderError> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         Self::new(Kind::Error, error.to_string())
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
+        Self::new(Kind::Error, error.to_string()).with_hint("nothing is run that cannot be logged")
     }
 }
 

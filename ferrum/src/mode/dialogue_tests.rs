@@ -75,6 +75,7 @@ fn play(
         title: None,
         data: data.to_owned(),
         secrets: Vec::new(),
+        audit: Keyed::new(&[7; 32]),
         budget,
     };
     let ended = crate::mode::runtime().unwrap().block_on(async {
@@ -259,6 +260,7 @@ fn a_reader_who_leaves_ends_the_turn() {
         title: None,
         data: dir.path().to_owned(),
         secrets: Vec::new(),
+        audit: Keyed::new(&[7; 32]),
         budget: Budget::default(),
     };
     let host = host(&ALL);

@@ -110,6 +110,7 @@ async fn begin(
     let plan = Plan {
         preface,
         instructions,
+        untrusted: asked.untrusted,
         provider,
         which: asked.which(),
         title: asked.title.clone(),

@@ -128,3 +128,7 @@ pub fn header(provider: &Provider, granted: &Granted, title: Option<String>) -> 
     }
     fields
 }
+
+#[cfg(test)]
+#[path = "crash_tests.rs"]
+mod crash_tests;

@@ -53,6 +53,14 @@ impl Opening {
             return Ok((opening, TakenUp::default()));
         }
         let loaded = log::load(&opening.path)?;
+        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() {
+            // Never the work of a session writer: not ours to append to.
+            let what = "is not a session file";
+            return Err(LogError::Unfit {
+                path: opening.path,
+                what,
+            });
+        }
         let mut records = loaded.records.iter();
         opening.has_header = records.any(|(_, record)| matches!(record.body, record::Body::Header(_)));
         let messages = record::conversation(loaded.records.into_iter().map(|(_, record)| record));

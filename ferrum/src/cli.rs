@@ -51,6 +51,14 @@ pub struct PrintArgs {
     #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
     pub print: Option<String>,
 
+    /// The prompt of -p, behind other options.
+    #[arg(value_name = "PROMPT", requires = "print")]
+    pub prompt: Option<String>,
+
+    /// Attach a picture (PNG, JPEG or WebP) to the prompt; can be repeated.
+    #[arg(long = "image", value_name = "PATH", conflicts_with = "jsonl")]
+    pub images: Vec<String>,
+
     #[command(flatten)]
     pub model: ModelArgs,
 
@@ -467,6 +475,19 @@ impl WishArgs {
 }
 
 impl PrintArgs {
+    /// The prompt as it was written; `None` where there is none to answer. An error says why it is
+    /// not one prompt.
+    ///
+    /// # Errors
+    /// Two of them.
+    pub fn written(&self) -> Result<Option<&str>, &'static str> {
+        match (self.print.as_deref(), self.prompt.as_deref()) {
+            (Some(""), Some(prompt)) => Ok(Some(prompt)),
+            (Some(_), Some(_)) => Err("there are two prompts; put one of them into quotes with the other"),
+            (print, _) => Ok(print),
+        }
+    }
+
     /// The session that was asked for.
     #[must_use]
     pub fn which(&self) -> Which {
@@ -583,6 +604,25 @@ mod tests {
             prompt(&["--safety", "high", "--print=- a"]).as_deref(),
             Some("- a")
         );
+    }
+
+    #[test]
+    fn a_prompt_may_stand_behind_other_options() {
+        let written = |args: &[&str]| {
+            let cli = parse(args).map_err(|error| error.to_string())?;
+            cli.print
+                .written()
+                .map(|text| text.map(str::to_owned))
+                .map_err(str::to_owned)
+        };
+        assert_eq!(
+            written(&["-p", "--safety", "high", "look"]),
+            Ok(Some("look".into()))
+        );
+        assert_eq!(written(&["-p", "look", "--no-tools"]), Ok(Some("look".into())));
+        assert_eq!(written(&["-p"]), Ok(Some(String::new())));
+        assert!(written(&["-p", "look", "--no-tools", "again"]).is_err());
+        assert!(written(&["look"]).is_err());
     }
 
     #[test]

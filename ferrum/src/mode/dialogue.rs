@@ -4,7 +4,7 @@
 use super::opening::{Audit, Opening, header};
 use super::signals::Signals;
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
-use crate::agent::message::{Message, Role};
+use crate::agent::message::Message;
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
 use crate::audit::chain::Keyed;
@@ -12,12 +12,14 @@ use crate::audit::{self, AuditError};
 use crate::context::{self, Instruction};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
+use crate::image;
 use crate::output::{Outlet, Output, SessionFacts};
 use crate::provider::{Provider, ProviderError};
 use crate::session::log::LogError;
 use crate::session::select::{self, SelectError, Which};
 use crate::tools::catalog::{self, Tool};
 use crate::trust::Trust;
+use crate::usage::{Counted, Ledger};
 use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::Ready;
 use secrecy::SecretString;
@@ -32,6 +34,8 @@ pub struct Plan {
     pub preface: Vec<Message>,
     /// Files of the checkout that the preface was made from.
     pub instructions: Vec<Instruction>,
+    /// Whether pictures of the session are sent to the model.
+    pub takes_images: bool,
     pub which: Which,
     /// `--title`.
     pub title: Option<String>,
@@ -69,6 +73,7 @@ pub struct Dialogue<'a, H> {
     output: &'a mut Output,
     instructions: Vec<Instruction>,
     data: PathBuf,
+    ledger: Ledger,
 }
 
 /// What ended a turn.
@@ -107,7 +112,12 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
         });
         let mut conversation = Conversation::default();
         conversation.messages.extend(plan.preface);
-        conversation.messages.extend(taken.messages);
+        let mut messages = taken.messages;
+        if !plan.takes_images {
+            image::leave_out(&mut messages);
+        }
+        conversation.messages.extend(messages);
+        let ledger = Ledger::new(&plan.data, &plan.provider.name, &plan.provider.model);
         Ok(Self {
             host,
             provider: plan.provider,
@@ -121,6 +131,7 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             output,
             instructions: plan.instructions,
             data: plan.data,
+            ledger,
         })
     }
 
@@ -159,8 +170,15 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
     /// # Errors
     /// [`Failure`] for every end but an answer; it has been told as an event, and the session is
     /// whole.
-    pub async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<(), Failure> {
+    pub async fn turn(&mut self, message: Message, signals: &mut Signals) -> Result<(), Failure> {
+        if let Err(error) = image::fits(&self.conversation.messages, &message) {
+            return Err(self.told(Failure::new(Kind::Usage, error.to_string())));
+        }
         let granted = self.host.granted();
+        let mut sink = Counted {
+            inner: &mut *self.output,
+            ledger: &self.ledger,
+        };
         let open = |ready: Ready| self.opening.open(granted, ready);
         let mut turn = Turn {
             host: self.host,
@@ -170,11 +188,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             open: &open,
             tools: &self.tools,
             redactor: &self.redactor,
-            sink: &mut *self.output,
+            sink: &mut sink,
             rounds_max: lower(granted.max_tool_rounds, self.budget.rounds_max),
             state: State::default(),
         };
-        let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
+        let ended = play(&mut turn, message, self.budget.time, &self.outlet, signals).await;
         let remembered = match turn.survey().await {
             Ok(None) => Ok(()),
             Ok(Some(survey)) => distrust(turn.sink, &survey, &self.instructions, &self.data),
@@ -234,7 +252,7 @@ fn distrust(
 /// Runs the turn; what cuts it drops it, which cancels whatever it waits for.
 async fn play<H: ToolHost, S: Sink>(
     turn: &mut Turn<'_, H, S>,
-    prompt: String,
+    message: Message,
     time: Option<Duration>,
     outlet: &Outlet,
     signals: &mut Signals,
@@ -246,7 +264,7 @@ async fn play<H: ToolHost, S: Sink>(
         }
     };
     tokio::select! {
-        ended = turn.run(Message::text(Role::User, prompt)) => Ended::Turn(ended),
+        ended = turn.run(message) => Ended::Turn(ended),
         kind = signals.next() => Ended::Cut(match kind {
             Kind::Cancelled => Reason::Cancelled,
             _ => Reason::Terminated,

@@ -1,5 +1,6 @@
 //! A law: whatever a run did, however it was cut, and wherever its session's file breaks off, what a
-//! resume sends is a conversation in which every call has its one result.
+//! resume sends is a conversation in which every call has its one result, and one that each wire
+//! format accepts.
 #![expect(clippy::disallowed_methods, reason = "tests put files in place")]
 
 use super::*;
@@ -9,6 +10,7 @@ use crate::agent::redact::Redactor;
 use crate::agent::turn::tests::host;
 use crate::agent::turn::{Conversation, State, Turn};
 use crate::provider::fake::Fake;
+use crate::provider::histories::accepted_by_all;
 use crate::tools::catalog;
 use proptest::prelude::*;
 use std::fs;
@@ -152,6 +154,9 @@ proptest! {
             fs::write(&path, &whole[..end]).unwrap();
             let (_, taken) = opening(&path, dir.path());
             is_closed(&taken.messages)?;
+            let system = Message::text(Role::System, "be good");
+            let next = Message::text(Role::User, "and now");
+            accepted_by_all(&[vec![system], taken.messages.clone(), vec![next]].concat());
             // What was whole before the cut is still there.
             let lines = whole[..end].split_inclusive(|b| *b == b'\n').filter(|line| line.ends_with(b"\n"));
             let kept = lines.filter(|line| line.starts_with(b"{\"type\":\"message\"")).count();

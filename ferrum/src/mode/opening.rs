@@ -7,7 +7,7 @@ use crate::audit::chain::Keyed;
 use crate::audit::{self, AuditLog};
 use crate::provider::Provider;
 use crate::session::log::{self, Log, LogError};
-use crate::session::{record, select};
+use crate::session::{check, record, select};
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -53,8 +53,8 @@ impl Opening {
             return Ok((opening, TakenUp::default()));
         }
         let loaded = log::load(&opening.path)?;
-        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() {
-            // Never the work of a session writer: not ours to append to.
+        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() && !check::is_torn(&opening.path)? {
+            // Never the work of a session writer, nor of a crash: not ours to append to.
             let what = "is not a session file";
             return Err(LogError::Unfit {
                 path: opening.path,

@@ -12,6 +12,7 @@ mod moved;
 pub mod obeyed;
 pub mod parts;
 mod redirect;
+mod remotes;
 pub mod repos;
 mod sparse;
 mod steering;
@@ -43,6 +44,8 @@ pub const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "
 const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
+/// New repositories that are looked into after each call.
+const FRESH_MAX: usize = 64;
 
 /// A git directory with its covers.
 struct Guarded {
@@ -55,10 +58,18 @@ struct Guarded {
     is_nested: bool,
     identity: Option<Identity>,
     parts: GitParts,
+    /// The text of `config` when the session began.
+    first: String,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     covers: Vec<(PathBuf, u64)>,
     redirect: Option<Redirect>,
     leftovers: BTreeMap<&'static str, Part>,
+}
+
+/// A repository that appeared in this session.
+struct Fresh {
+    repository: Repository,
+    told: Vec<String>,
 }
 
 /// A root's `.ferrum`, or a start-up file of the home at low.
@@ -77,8 +88,10 @@ pub struct Guard {
     obeyed: Obeyed,
     /// What the watch saw before the turn's first act, for the look after it.
     earlier: Found,
-    /// New repositories that were reported, so that each is told once.
-    known: BTreeSet<PathBuf>,
+    /// New repositories, each with what was told of it.
+    fresh: BTreeMap<PathBuf, Fresh>,
+    /// Where private homes and session directories lie on the machine.
+    private: Vec<PathBuf>,
     writable: Vec<PathBuf>,
     /// Where config copies of this host lie, in the mount view.
     copies: Option<PathBuf>,
@@ -139,17 +152,24 @@ impl Guard {
             }
             cover_sockets(&found.sockets)?;
         }
-        let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
         Ok(Self {
             guarded,
             folders,
             watch,
             obeyed,
             earlier: Found::default(),
-            known,
+            fresh: BTreeMap::new(),
+            private: Vec::new(),
             writable: writable.to_vec(),
             copies,
         })
+    }
+
+    /// Tells where directories of the session lie that commands write under another name.
+    #[must_use]
+    pub fn with_private(mut self, places: Vec<PathBuf>) -> Self {
+        self.private = places;
+        self
     }
 
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
@@ -206,6 +226,7 @@ impl Guard {
             }
         }
         self.new_ones(found, &mut findings);
+        self.disarm(&mut findings);
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
@@ -229,19 +250,11 @@ impl Guard {
             if let Some(copies) = &self.copies {
                 heal_copied_config(&repository.git_dir, copies);
             }
-            let mut obeyed = obeyed_parts(&repository.git_dir);
-            if self.leads_out(&repository) {
-                obeyed.push("a git directory outside the writable roots".into());
-            }
-            if obeyed.is_empty() || !self.known.insert(repository.entry.clone()) {
-                continue;
-            }
-            findings.push(format!(
-                "new repository {}: git would obey {}",
-                shown(&repository.entry),
-                obeyed.join(", ")
-            ));
+            let told = Vec::new();
+            let fresh = Fresh { repository, told };
+            self.fresh.entry(fresh.repository.entry.clone()).or_insert(fresh);
         }
+        self.tell_fresh(findings);
         for folder in found.directories.iter().filter(|d| d.ends_with(".ferrum")) {
             if !self.folders.iter().any(|f| f.path == **folder) && folder.join("config.toml").exists() {
                 findings.push(format!(
@@ -250,6 +263,26 @@ impl Guard {
                 ));
             }
         }
+    }
+
+    /// Those of the session's own making may be armed by a later call.
+    fn tell_fresh(&mut self, findings: &mut Findings) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for Fresh { repository, told } in fresh.values_mut().take(FRESH_MAX) {
+            let mut obeyed = obeyed_parts(&repository.git_dir);
+            if self.leads_out(repository) {
+                obeyed.push("a git directory outside the writable roots".into());
+            }
+            if !obeyed.is_empty() && obeyed != *told {
+                findings.push(format!(
+                    "new repository {}: git would obey {}",
+                    shown(&repository.entry),
+                    obeyed.join(", ")
+                ));
+            }
+            *told = obeyed;
+        }
+        self.fresh = fresh;
     }
 
     /// A gitfile or link to a place that may hold something else for whoever comes from outside.
@@ -304,6 +337,7 @@ impl Guarded {
         let parts = GitParts::of(&repository.git_dir);
         let leftovers = leftovers(&repository.git_dir);
         Self {
+            first: parts::text(&parts.config).unwrap_or_default(),
             repository,
             entry,
             is_pin: false,
@@ -406,8 +440,9 @@ impl Guarded {
         if let Some(redirect) = &mut self.redirect {
             redirect.refresh();
         }
+        self.parts.know_worktrees();
         for (path, part) in &mut self.parts.others {
-            if *part == Part::Absent {
+            if !self.covers.iter().any(|(covered, _)| covered == path) {
                 *part = Part::of(path);
             }
         }

@@ -223,6 +223,25 @@ impl GitParts {
         }
     }
 
+    /// Worktrees that were added since become known, and those that are gone are forgotten: one of the
+    /// same name may be added again.
+    pub fn know_worktrees(&mut self) {
+        let (others, own) = (&mut self.others, &self.git_dir);
+        others.retain(|(path, _)| {
+            path.parent()
+                .is_some_and(|parent| parent == own || parent.is_dir())
+        });
+        let worktrees = fs::read_dir(self.git_dir.join("worktrees"));
+        for worktree in worktrees.into_iter().flatten().flatten() {
+            for path in WORKTREE_NAMES.map(|name| worktree.path().join(name)) {
+                if !self.others.iter().any(|(known, _)| *known == path) {
+                    let part = Part::of(&path);
+                    self.others.push((path, part));
+                }
+            }
+        }
+    }
+
     /// Puts back what differs, the config file key by key. Returns what was done, one line each.
     #[must_use]
     pub fn put_back(&mut self) -> Vec<String> {

@@ -98,7 +98,10 @@ impl AuthFile {
             match parse(&text) {
                 Some(entries) => return login(&path, &entries),
                 None if text.trim_ascii().is_empty() => return Ok(None),
-                None if attempt == 4 => return Err(not_ours(&path)),
+                // What a writer writes begins like this even half done.
+                None if attempt == 4 || !text.trim_ascii_start().starts_with(b"{") => {
+                    return Err(not_ours(&path));
+                }
                 None => std::thread::sleep(Duration::from_millis(5)),
             }
         }

@@ -66,7 +66,10 @@ impl Start {
             // They open their hosts themselves.
             Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
+                PolicyCommand::Show(_)
+                | PolicyCommand::Check(_)
+                | PolicyCommand::Init
+                | PolicyCommand::Verify(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
@@ -87,6 +90,9 @@ impl Start {
             Some(Command::Setup(_) | Command::Login(_)) => {
                 make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
                 configures = Configures::Everything;
+            }
+            Some(Command::Policy(ref policy)) if matches!(policy.question, PolicyCommand::Verify(_)) => {
+                make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?;
             }
             Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_) | Command::Inspect(_)) => {}
         }

@@ -1,5 +1,6 @@
 //! The programs as a whole, seen from outside. Each module is one subject.
 
+mod audit;
 mod automation;
 mod boundary;
 mod cli;

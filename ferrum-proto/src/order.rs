@@ -333,6 +333,46 @@ mod tests {
     }
 
     #[test]
+    fn a_survey_is_numbered_as_a_call_and_answered_once() {
+        let mut to = ToHostOrder::default();
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Err(OutOfOrder::Hello));
+        assert_eq!(to.admit(&hello()), Ok(()));
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Ok(()));
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Err(OutOfOrder::Id(1)));
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&hello()), Ok(()));
+        assert!(matches!(
+            check.admit(&ToHost::Survey { id: 1 }),
+            Err(OutOfOrder::Phase(_))
+        ));
+        let surveyed = FromHost::Surveyed {
+            id: 1,
+            survey: crate::reply::Survey::default(),
+        };
+        let mut from = FromHostOrder {
+            greeted: true,
+            granted: true,
+            ..FromHostOrder::default()
+        };
+        from.called(1);
+        assert!(matches!(from.admit(&surveyed), Err(OutOfOrder::Phase(_))));
+        from.ready = true;
+        assert_eq!(from.admit(&surveyed), Ok(()));
+        assert_eq!(from.admit(&surveyed), Err(OutOfOrder::Id(1)));
+        let chunk = FromHost::Chunk {
+            id: 2,
+            bytes: vec![0],
+        };
+        from.called(2);
+        assert_eq!(from.admit(&chunk), Ok(()));
+        let two = FromHost::Surveyed {
+            id: 2,
+            survey: crate::reply::Survey::default(),
+        };
+        assert_eq!(from.admit(&two), Err(OutOfOrder::Length));
+    }
+
+    #[test]
     fn the_roles_of_a_host_do_not_mix() {
         let mut session = ToHostOrder::default();
         assert_eq!(session.admit(&hello()), Ok(()));

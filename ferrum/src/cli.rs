@@ -37,6 +37,10 @@ pub enum Command {
     Trust(TrustArgs),
     /// List what in a checkout tries to run or to steer something; nothing of it is run.
     Inspect(InspectArgs),
+    /// Read and prove what tools were asked for and what came of it.
+    Audit(AuditArgs),
+    /// List, show, check and export sessions.
+    Sessions(SessionsArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -46,6 +50,14 @@ pub struct PrintArgs {
     /// stdin is added below it.
     #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
     pub print: Option<String>,
+
+    /// The prompt of -p, behind other options.
+    #[arg(value_name = "PROMPT", requires = "print")]
+    pub prompt: Option<String>,
+
+    /// Attach a picture (PNG, JPEG or WebP) to the prompt; can be repeated.
+    #[arg(long = "image", value_name = "PATH", conflicts_with = "jsonl")]
+    pub images: Vec<String>,
 
     #[command(flatten)]
     pub model: ModelArgs,
@@ -299,6 +311,108 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
+/// `ferrum audit`.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    pub question: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show requests, verdicts and outcomes, as far as they are proven.
+    Show(AuditShowArgs),
+    /// Prove that no log was changed since it was written; exit code 1 where one was.
+    Verify(AuditVerifyArgs),
+}
+
+/// `ferrum audit show`.
+#[derive(Debug, Args)]
+pub struct AuditShowArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Only what is younger: a span such as 30m, 12h or 7d, or a date such as 2026-11-30 (UTC).
+    #[arg(long, value_name = "WHEN", value_parser = crate::clock::since)]
+    pub since: Option<u64>,
+
+    /// Only what policy refused or a wall denied.
+    #[arg(long)]
+    pub denied: bool,
+
+    /// Print the records as JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum audit verify`.
+#[derive(Debug, Args)]
+pub struct AuditVerifyArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub question: SessionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List sessions, the latest first.
+    List(SessionsListArgs),
+    /// Show what was said in a session.
+    Show(SessionArgs),
+    /// Check every record and say what a resume would do; exit code 1 where something is damaged.
+    Check(SessionsCheckArgs),
+    /// Print a session as Markdown, or its messages as one JSON array.
+    Export(SessionArgs),
+}
+
+/// `ferrum sessions list`.
+#[derive(Debug, Args)]
+pub struct SessionsListArgs {
+    /// Only sessions of this directory.
+    #[arg(long)]
+    pub here: bool,
+
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions show`, `export`.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// A name, a path, or the beginning of an id.
+    #[arg(value_name = "REF")]
+    pub reference: String,
+
+    /// Print JSON: lines for show, one array for export.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions check`.
+#[derive(Debug, Args)]
+pub struct SessionsCheckArgs {
+    /// Names, paths, or beginnings of ids; all sessions where none is given.
+    #[arg(value_name = "REF")]
+    pub references: Vec<String>,
+
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `ferrum setup`.
 #[derive(Debug, Default, Args)]
 pub struct SetupArgs {
@@ -376,6 +490,19 @@ impl WishArgs {
 }
 
 impl PrintArgs {
+    /// The prompt as it was written; `None` where there is none to answer. An error says why it is
+    /// not one prompt.
+    ///
+    /// # Errors
+    /// Two of them.
+    pub fn written(&self) -> Result<Option<&str>, &'static str> {
+        match (self.print.as_deref(), self.prompt.as_deref()) {
+            (Some(""), Some(prompt)) => Ok(Some(prompt)),
+            (Some(_), Some(_)) => Err("there are two prompts; put one of them into quotes with the other"),
+            (print, _) => Ok(print),
+        }
+    }
+
     /// The session that was asked for.
     #[must_use]
     pub fn which(&self) -> Which {
@@ -424,9 +551,14 @@ impl Cli {
                 | PolicyCommand::Init
                 | PolicyCommand::Verify(_) => Wish::default(),
             },
-            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_) | Command::Trust(_)) => {
-                Wish::default()
-            }
+            Some(
+                Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_)
+                | Command::Trust(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            ) => Wish::default(),
         }
     }
 
@@ -446,7 +578,9 @@ impl Cli {
                 | Command::Trust(_)
                 | Command::Doctor(_)
                 | Command::Setup(_)
-                | Command::Login(_),
+                | Command::Login(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
             )
             | None => None,
         }
@@ -489,6 +623,25 @@ mod tests {
             prompt(&["--safety", "high", "--print=- a"]).as_deref(),
             Some("- a")
         );
+    }
+
+    #[test]
+    fn a_prompt_may_stand_behind_other_options() {
+        let written = |args: &[&str]| {
+            let cli = parse(args).map_err(|error| error.to_string())?;
+            cli.print
+                .written()
+                .map(|text| text.map(str::to_owned))
+                .map_err(str::to_owned)
+        };
+        assert_eq!(
+            written(&["-p", "--safety", "high", "look"]),
+            Ok(Some("look".into()))
+        );
+        assert_eq!(written(&["-p", "look", "--no-tools"]), Ok(Some("look".into())));
+        assert_eq!(written(&["-p"]), Ok(Some(String::new())));
+        assert!(written(&["-p", "look", "--no-tools", "again"]).is_err());
+        assert!(written(&["look"]).is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
+use crate::audit::chain::Keyed;
+use crate::audit::key::{self, KeyError};
 use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
 use crate::confine::{Configures, Confinement, confine};
@@ -24,6 +26,8 @@ pub struct Start {
     /// What the operator has to accept before it counts.
     pub trust: Trust,
     pub hosts: Waiting,
+    /// What audit logs are chained with; only where a session is begun.
+    pub audit: Option<Keyed>,
 }
 
 /// The launcher and the host that was asked for, until there is a runtime to hear them.
@@ -46,6 +50,8 @@ impl Start {
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
+        // Not before: programs that commands start should find it as the user has it.
+        crate::sys::ignore_file_size_signal();
         let mut config = Config::load(Environment::of_process())?;
         if cli.command.is_none() && cli.print.untrusted {
             config.distrust();
@@ -65,6 +71,8 @@ impl Start {
         let first = match cli.command {
             // They open their hosts themselves.
             Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
+            // They need no launcher and do not come here.
+            Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
                 PolicyCommand::Show(_)
                 | PolicyCommand::Check(_)
@@ -94,8 +102,19 @@ impl Start {
             Some(Command::Policy(ref policy)) if matches!(policy.question, PolicyCommand::Verify(_)) => {
                 make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?;
             }
-            Some(Command::Tool(_) | Command::Policy(_) | Command::Doctor(_) | Command::Inspect(_)) => {}
+            Some(
+                Command::Tool(_)
+                | Command::Policy(_)
+                | Command::Doctor(_)
+                | Command::Inspect(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            ) => {}
         }
+        let audit = match cli.command {
+            None => Some(key::read_or_make(&config.dirs.config)?),
+            Some(_) => None,
+        };
         let confinement = confine(&config.dirs, configures);
         Ok(Self {
             config,
@@ -103,6 +122,7 @@ impl Start {
             confinement,
             trust,
             hosts,
+            audit,
         })
     }
 }
@@ -195,6 +215,13 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
             format!("ask for {} or higher, or change `safety.ceiling`", ceiling.name()),
         )),
         _ => Ok(()),
+    }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::new(Kind::Error, error.to_string())
+            .with_hint("what tools do is logged under this key, so nothing is run without it")
     }
 }
 

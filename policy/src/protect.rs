@@ -179,6 +179,14 @@ fn git_problem(path: &Path) -> Option<String> {
 /// Why `path` may not be read at medium and high, as a sentence part.
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
+    // The user's skills lie in Ferrum's own directory and are there to be read.
+    let own = protected.iter().cloned().chain([home.join(".config/ferrum")]);
+    if own
+        .map(|own| own.join("skills"))
+        .any(|skills| path.starts_with(skills))
+    {
+        return None;
+    }
     if let Some(name) = CREDENTIALS_HOME
         .iter()
         .find(|name| path.starts_with(home.join(name)))
@@ -312,6 +320,8 @@ mod tests {
         for path in [
             "/home/user/.netrc",
             "/home/user/.aws/credentials",
+            "/home/user/.config/ferrum/auth.json",
+            "/home/user/.config/ferrum/skillsx",
             "/etc/shadow",
             "/proc/1/environ",
         ] {

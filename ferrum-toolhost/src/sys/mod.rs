@@ -8,6 +8,7 @@
 )]
 
 pub mod attempt;
+pub mod ipc;
 pub mod landlock;
 pub mod mount;
 pub mod process;

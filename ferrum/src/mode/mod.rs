@@ -1,6 +1,7 @@
 //! The ways to run, one file each. Each gets a [`crate::start::Start`] and makes its own runtime.
 
 pub mod answer;
+pub mod audit;
 pub mod dialogue;
 pub mod doctor;
 pub mod inspect;
@@ -11,6 +12,7 @@ pub mod policy;
 pub mod preface;
 pub mod prompt;
 pub mod provider;
+pub mod sessions;
 pub mod setup;
 pub mod signals;
 pub mod tool;

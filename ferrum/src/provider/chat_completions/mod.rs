@@ -3,7 +3,7 @@
 mod answer;
 mod calls;
 mod chunk;
-mod encode;
+pub(super) mod encode;
 mod reasoning;
 mod template;
 

@@ -8,7 +8,7 @@ use crate::fs::name::shown;
 use crate::fs::removal::{in_open_parent, remove};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -178,9 +178,7 @@ fn read_file(path: &Path) -> Option<Vec<u8>> {
     if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
         return None;
     }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    repos::whole(&file, FILE_BYTES_MAX).ok()
 }
 
 /// Names in a git directory that make git run or read something from elsewhere.

@@ -4,7 +4,7 @@ use super::parts::Part;
 use super::{Findings, config, repos};
 use crate::fs::name::shown;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// `config` redirected to a private copy.
@@ -19,16 +19,12 @@ impl Redirect {
     /// Takes over what somebody outside wrote into the file in place, such as another session's
     /// merge; a file that was replaced has lost its cover instead. True where there was something.
     pub(super) fn refresh(&mut self) -> bool {
-        let mut text = String::new();
         let read = self.real.seek(SeekFrom::Start(0));
-        let read = read.and_then(|_| {
-            (&self.real)
-                .take(repos::SMALL_BYTES_MAX)
-                .read_to_string(&mut text)
-        });
-        if read.is_err() || text == self.text {
-            return false;
-        }
+        let read = read.and_then(|_| repos::whole(&self.real, repos::SMALL_BYTES_MAX));
+        let text = match read.map(String::from_utf8) {
+            Ok(Ok(text)) if text != self.text => text,
+            _ => return false,
+        };
         self.text = text;
         // A copy that stays behind is compared with the text, and reset, after the call.
         let _ = self.reset_copy();

@@ -359,9 +359,18 @@ pub fn read_small(path: &Path) -> Option<String> {
     if !file.metadata().ok()?.is_file() {
         return None;
     }
-    let mut text = String::new();
-    file.take(SMALL_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    String::from_utf8(whole(&file, SMALL_BYTES_MAX).ok()?).ok()
+}
+
+/// The rest of a file up to `max` bytes, in two calls: without its size each would read 32 bytes.
+///
+/// # Errors
+/// The system's.
+pub(super) fn whole(file: &fs::File, max: u64) -> std::io::Result<Vec<u8>> {
+    let size = file.metadata()?.len().min(max);
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+    file.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -128,7 +128,8 @@ impl Values {
             _ => false,
         });
         let whole = self.put_in(word, at);
-        match whole.literal() {
+        let text: Option<String> = whole.pieces.iter().map(known_text).collect();
+        match text {
             Some(text) if is_variable && text.contains(char::is_whitespace) => text
                 .split_whitespace()
                 .map(|part| Word::from_literal(part, word.span.clone()))
@@ -217,6 +218,15 @@ impl Values {
             }
             _ => {}
         }
+    }
+}
+
+/// The text of a piece; what is not known may be empty.
+fn known_text(piece: &Piece) -> Option<&str> {
+    match piece {
+        Piece::Literal { text, .. } => Some(text),
+        Piece::Param(_) | Piece::Subst(_) => Some(""),
+        _ => None,
     }
 }
 

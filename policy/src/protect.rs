@@ -138,10 +138,9 @@ pub fn write_problem(path: &Path, ground: &Ground) -> Option<String> {
     if let Some(own) = ground.protected.iter().find(|own| path.starts_with(own)) {
         return Some(format!("{} is protected", own.display()));
     }
-    let homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
-    if let Some(name) = homes
-        .into_iter()
-        .find(|name| path.starts_with(ground.home.join(name)))
+    let mut homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
+    if let Ok(below) = path.strip_prefix(&ground.home)
+        && let Some(name) = homes.find(|name| below.starts_with(name))
     {
         return Some(format!("~/{name} is protected"));
     }
@@ -179,9 +178,8 @@ fn git_problem(path: &Path) -> Option<String> {
 /// Why `path` may not be read at medium and high, as a sentence part.
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
-    if let Some(name) = CREDENTIALS_HOME
-        .iter()
-        .find(|name| path.starts_with(home.join(name)))
+    if let Ok(below) = path.strip_prefix(home)
+        && let Some(name) = CREDENTIALS_HOME.iter().find(|name| below.starts_with(name))
     {
         return Some(format!("~/{name} may hold credentials"));
     }
@@ -202,8 +200,8 @@ pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<S
     };
     let own = protected
         .iter()
-        .filter(is_private)
-        .find(|own| path.starts_with(own))?;
+        .filter(|own| path.starts_with(own))
+        .find(is_private)?;
     Some(format!("{} is Ferrum's own", own.display()))
 }
 

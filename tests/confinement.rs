@@ -8,6 +8,7 @@ mod degraded;
 mod descriptors;
 mod high;
 mod kernel;
+mod low;
 mod network;
 mod persistence;
 mod privacy;
@@ -103,6 +104,11 @@ impl Escape {
         self
     }
 
+    /// It only looks at what is there.
+    pub(crate) fn is_about_seeing(&self) -> bool {
+        self.name.starts_with("see ") || self.name == "list its descriptors"
+    }
+
     fn is_for(&self, who: &Who) -> bool {
         match self.users {
             Users::Any => true,
@@ -149,7 +155,7 @@ impl Stage {
     fn fill(&self, script: &str) -> String {
         let scene = &self.scene;
         let listeners = &self.listeners;
-        let words: [(&str, String); 13] = [
+        let words: [(&str, String); 14] = [
             ("@HOME@", scene.home().display().to_string()),
             ("@ROOT@", scene.root().display().to_string()),
             ("@OUT@", scene.outside().display().to_string()),
@@ -161,6 +167,7 @@ impl Stage {
             ("@INROOT@", listeners.unix_in_root.display().to_string()),
             ("@INTMP@", listeners.unix_in_tmp.display().to_string()),
             ("@INRUN@", listeners.unix_in_run.display().to_string()),
+            ("@DGRAM@", listeners.datagrams_in_run.display().to_string()),
             ("@ABSTRACT@", listeners.abstract_name.clone()),
             ("@UID@", scene.who.uid.to_string()),
         ];
@@ -229,6 +236,8 @@ pub(crate) enum World {
     NamespacesDenied,
     /// `user.max_user_namespaces` is 0.
     NamespacesUsedUp,
+    /// A part of `/proc` is covered, as in containers: no `/proc` of one's own, so no pid namespace.
+    ProcCovered,
 }
 
 impl World {
@@ -239,32 +248,36 @@ impl World {
                 without_namespaces: true,
                 ..run
             },
-            Self::NamespacesUsedUp => {
-                let mut words = vec![
-                    "unshare".to_owned(),
-                    "--user".to_owned(),
-                    "--keep-caps".to_owned(),
-                ];
-                words.push(format!("--map-user={}", run.who.uid));
-                words.push(format!("--map-group={}", run.who.gid));
-                words.extend(["bash", "-c"].map(str::to_owned));
-                words.push(
-                    "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; \
-                     exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\""
-                        .to_owned(),
-                );
-                words.push("world".to_owned());
-                run.under(words)
-            }
+            Self::NamespacesUsedUp => inside(run, "echo 0 > /proc/sys/user/max_user_namespaces"),
+            Self::ProcCovered => inside(run, "mount -t tmpfs none /proc/fs"),
         }
     }
 
     fn expected_isolation(self) -> &'static str {
         match self {
             Self::Whole => "full",
-            Self::NamespacesDenied | Self::NamespacesUsedUp => "kernel",
+            Self::NamespacesDenied | Self::NamespacesUsedUp | Self::ProcCovered => "kernel",
         }
     }
+
+    fn has_mounts(self) -> bool {
+        matches!(self, Self::Whole | Self::ProcCovered)
+    }
+}
+
+/// Runs in user and mount namespaces that `change` was made to, with no capability left.
+fn inside(run: Run, change: &str) -> Run {
+    let (uid, gid) = (run.who.uid, run.who.gid);
+    let mut words = ["unshare", "--user", "--mount", "--keep-caps"]
+        .map(str::to_owned)
+        .to_vec();
+    words.extend([format!("--map-user={uid}"), format!("--map-group={gid}")]);
+    words.extend(["bash", "-c"].map(str::to_owned));
+    words.push(format!(
+        "{change} || exit 99; exec setpriv --inh-caps=-all --ambient-caps=-all -- \"$@\""
+    ));
+    words.push("world".to_owned());
+    run.under(words)
 }
 
 /// Runs a table for every user; all failures are reported together.
@@ -274,7 +287,7 @@ pub(crate) fn refuse_all(world: World, table: &[Escape]) {
     let rows: Vec<(&Who, &Escape)> = users
         .iter()
         .flat_map(|who| table.iter().map(move |escape| (who, escape)))
-        .filter(|(who, escape)| escape.is_for(who) && (world == World::Whole || !escape.by_mounts))
+        .filter(|(who, escape)| escape.is_for(who) && (world.has_mounts() || !escape.by_mounts))
         .collect();
     let failures: Vec<String> = at_once(&rows, |(who, escape)| {
         let report = refuse(world, who, escape).err()?;

@@ -3,6 +3,7 @@
 use ferrum_tests::provider::{Answer, Provider, calls, says};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::Scene;
+use ferrum_tests::schema::Schema;
 use ferrum_tests::who::everyone;
 use serde_json::{Value, json};
 
@@ -156,6 +157,7 @@ fn inspecting_names_what_would_run_and_runs_nothing() {
         let output = scene.ferrum(["inspect", "--json"]).output();
         assert_eq!(output.status, Some(0), "{}", output.all());
         let found: Value = serde_json::from_str(&output.out()).expect("one object");
+        Schema::named("inspect.json").expect(&found);
         assert_eq!(found["top"], json!(root.display().to_string()));
         let text = found["remarks"].to_string();
         for part in [
@@ -273,5 +275,56 @@ fn a_policy_that_was_in_force_does_not_go_away_unseen() {
         assert_eq!(accepted.status, Some(0), "{}", accepted.all());
         assert!(accepted.out().contains("is gone"), "{}", accepted.all());
         start(0, "");
+    }
+}
+
+#[test]
+fn the_users_skills_can_be_read_and_nothing_else_beside_them() {
+    for who in everyone() {
+        for without_namespaces in [false, true] {
+            let scene = Scene::new(&who);
+            let skills = scene.config_dir().join("skills");
+            scene.write(
+                &skills.join("a/SKILL.md"),
+                "---\nname: a\ndescription: A\n---\nBODY-A\n",
+            );
+            scene.write(
+                &scene.home().join(".agents/skills/b/SKILL.md"),
+                "---\nname: b\ndescription: B\n---\nBODY-B\n",
+            );
+            scene.write(&scene.config_dir().join("auth.json"), "SECRET-OF-AUTH");
+            let file = |path: std::path::PathBuf| path.display().to_string();
+            // Without mounts a tier below high has not all walls, which its configuration allows.
+            for tier in ["medium", "high"] {
+                let run = |tool: &str, arguments: &Value| {
+                    let mut run = scene.tool_run(tool, arguments, &["--safety", tier]);
+                    run.without_namespaces = without_namespaces;
+                    run.output().all()
+                };
+                for (path, body) in [
+                    (skills.join("a/SKILL.md"), "BODY-A"),
+                    (scene.home().join(".agents/skills/b/SKILL.md"), "BODY-B"),
+                ] {
+                    let read = run("read", &json!({ "path": file(path.clone()) }));
+                    assert!(read.contains(body), "{tier}: {read}");
+                    let shown = run(
+                        "bash",
+                        &json!({ "command": format!("cat {}", file(path.clone())) }),
+                    );
+                    assert!(shown.contains(body), "{tier}: {shown}");
+                    run("write", &json!({ "path": file(path.clone()), "content": "x" }));
+                    run(
+                        "bash",
+                        &json!({ "command": format!("bash -c 'echo x >> {}'", file(path.clone())) }),
+                    );
+                    assert!(std::fs::read_to_string(&path).expect("there").contains(body));
+                }
+                let auth = run(
+                    "bash",
+                    &json!({ "command": format!("ls -a {0}; head {0}/*", file(scene.config_dir())) }),
+                );
+                assert!(!auth.contains("SECRET-OF-AUTH"), "{tier}: {auth}");
+            }
+        }
     }
 }

@@ -66,6 +66,31 @@ fn a_moved_repository_keeps_its_settings() {
     }
 }
 
+/// What was there when the host started can go as a whole: nothing is left that git would obey.
+#[test]
+fn nested_checkouts_can_be_removed_and_moved_in_a_later_call() {
+    let calls = [
+        "git worktree add -q wt -b wt && git -C wt commit -q --allow-empty -m x",
+        "git worktree move wt wt2 && git -C wt2 status --short",
+        "git -C wt2 log --oneline -1 && git worktree remove wt2 && ! git worktree list | grep wt2",
+        "git submodule deinit -q -f sub && test ! -e sub/.git",
+        "git -c protocol.file.allow=always submodule update -q --init sub && git -C sub log --oneline -1",
+        "git rm -q -f sub && test ! -e sub",
+        "mv vendor/nested moved && git -C moved log --oneline -1",
+        "rm -rf moved && test ! -e moved",
+    ];
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        for call in calls {
+            let run = scene.command(call, &[]);
+            run.expect_success(call);
+            for told in ["put back", "could not"] {
+                assert!(!run.text().contains(told), "{call}: {}", run.text());
+            }
+        }
+    }
+}
+
 #[test]
 fn a_diff_shows_what_changed() {
     for who in everyone() {

@@ -1,5 +1,6 @@
 //! The programs as a whole, seen from outside. Each module is one subject.
 
+mod audit;
 mod automation;
 mod boundary;
 mod cli;
@@ -7,7 +8,10 @@ mod confinement;
 mod context;
 mod explain;
 mod lasting;
+mod login;
 mod ordinary;
+mod policy_check;
 mod policy_show;
+mod setup;
 mod tidy;
 mod turn;

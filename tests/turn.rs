@@ -30,7 +30,10 @@ fn the_tour_runs_through_the_real_tools_and_walls() {
             );
         }
         assert!(!said.contains(&scene.secret) && !text.contains(&scene.secret));
-        assert_eq!(before.changes(&scene.protected()), Vec::<String>::new());
+        let mut changes = before.changes(&scene.protected());
+        // Ferrum's own: made at its first start, before anything is run.
+        changes.retain(|change| !change.ends_with("/audit.key"));
+        assert_eq!(changes, Vec::<String>::new());
     }
 }
 

@@ -17,6 +17,13 @@ pub enum ToLauncher {
     /// A host in role check: it answers what policy says, runs nothing and needs no wall. Numbers
     /// and descriptor as with `OpenHost`.
     OpenCheck { host: u32, cwd: PathBytes, wish: Wish },
+    /// A host in role check that only looks at project files, says what it found and ends. With
+    /// `file` that file is taken for the project file of `cwd`, and no other counts.
+    OpenLint {
+        host: u32,
+        cwd: PathBytes,
+        file: Option<PathBytes>,
+    },
     /// Ends a host and everything in it.
     CloseHost { host: u32 },
 }

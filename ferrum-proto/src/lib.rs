@@ -24,6 +24,8 @@
 //!       ◄───────────────────────────── Explained{id}               in the order of the questions
 //! ```
 //!
+//! With one that only looks at project files: `Linted` instead of `Granted`, and no more.
+//!
 //! Message order on the control socket (front ↔ launcher):
 //!
 //! ```text

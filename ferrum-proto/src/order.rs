@@ -137,7 +137,7 @@ impl FromHostOrder {
     /// [`OutOfOrder`] when the message may not come now.
     pub fn admit(&mut self, message: &FromHost) -> Result<(), OutOfOrder> {
         if self.failed {
-            return Err(OutOfOrder::Phase("a message after a failed seal"));
+            return Err(OutOfOrder::Phase("a message after the last one"));
         }
         match message {
             FromHost::Hello { protocol, .. } => hello(&mut self.greeted, *protocol),
@@ -152,6 +152,11 @@ impl FromHostOrder {
                 Ok(())
             }
             FromHost::Ready(_) => Err(OutOfOrder::Phase("ready")),
+            FromHost::Linted(_) if self.checks && !self.granted => {
+                self.failed = true;
+                Ok(())
+            }
+            FromHost::Linted(_) => Err(OutOfOrder::Phase("a report of files from a host that answers")),
             FromHost::SealFailed(_) if !self.ready => {
                 self.failed = true;
                 Ok(())
@@ -223,7 +228,7 @@ impl ToLauncherOrder {
     pub fn admit(&mut self, message: &ToLauncher, descriptors: usize) -> Result<(), OutOfOrder> {
         let wanted = usize::from(matches!(
             message,
-            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. } | ToLauncher::OpenLint { .. }
         ));
         if descriptors != wanted {
             return Err(OutOfOrder::Phase("a descriptor beside this message"));
@@ -237,7 +242,9 @@ impl ToLauncherOrder {
             }
             ToLauncher::Charter(_) => Err(OutOfOrder::Phase("a second charter")),
             _ if !self.chartered => Err(OutOfOrder::Phase("a request before the charter")),
-            ToLauncher::OpenHost { host, .. } | ToLauncher::OpenCheck { host, .. } => {
+            ToLauncher::OpenHost { host, .. }
+            | ToLauncher::OpenCheck { host, .. }
+            | ToLauncher::OpenLint { host, .. } => {
                 if *host <= self.last_host {
                     return Err(OutOfOrder::Id(u64::from(*host)));
                 }
@@ -323,6 +330,46 @@ mod tests {
             answer: Explanation::Allowed,
             basis: None,
         }
+    }
+
+    #[test]
+    fn a_survey_is_numbered_as_a_call_and_answered_once() {
+        let mut to = ToHostOrder::default();
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Err(OutOfOrder::Hello));
+        assert_eq!(to.admit(&hello()), Ok(()));
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Ok(()));
+        assert_eq!(to.admit(&ToHost::Survey { id: 1 }), Err(OutOfOrder::Id(1)));
+        let mut check = ToHostOrder::check();
+        assert_eq!(check.admit(&hello()), Ok(()));
+        assert!(matches!(
+            check.admit(&ToHost::Survey { id: 1 }),
+            Err(OutOfOrder::Phase(_))
+        ));
+        let surveyed = FromHost::Surveyed {
+            id: 1,
+            survey: crate::reply::Survey::default(),
+        };
+        let mut from = FromHostOrder {
+            greeted: true,
+            granted: true,
+            ..FromHostOrder::default()
+        };
+        from.called(1);
+        assert!(matches!(from.admit(&surveyed), Err(OutOfOrder::Phase(_))));
+        from.ready = true;
+        assert_eq!(from.admit(&surveyed), Ok(()));
+        assert_eq!(from.admit(&surveyed), Err(OutOfOrder::Id(1)));
+        let chunk = FromHost::Chunk {
+            id: 2,
+            bytes: vec![0],
+        };
+        from.called(2);
+        assert_eq!(from.admit(&chunk), Ok(()));
+        let two = FromHost::Surveyed {
+            id: 2,
+            survey: crate::reply::Survey::default(),
+        };
+        assert_eq!(from.admit(&two), Err(OutOfOrder::Length));
     }
 
     #[test]

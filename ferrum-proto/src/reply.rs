@@ -1,7 +1,7 @@
 //! What a host says to the front.
 
 use crate::seal::{Decided, Granted, Promise, Ready, SealFailed};
-use crate::terms::{Containment, Isolation, PathBytes};
+use crate::terms::{Containment, Isolation, PathBytes, Tier};
 use bincode::{Decode, Encode};
 
 /// Frames from a host to the front.
@@ -23,6 +23,8 @@ pub enum FromHost {
     Reply { id: u64, reply: Reply },
     /// The answer to `Survey`.
     Surveyed { id: u64, survey: Survey },
+    /// What a look at project files found. The host ends after it.
+    Linted(Box<Linted>),
     /// The answer to `Explain`, in the order of the questions.
     Explained {
         id: u64,
@@ -30,6 +32,48 @@ pub enum FromHost {
         /// Where the question asked for it.
         basis: Option<Box<Basis>>,
     },
+}
+
+/// What a look at project files found.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Linted {
+    /// Those that were looked at, nearest first.
+    pub files: Vec<PathBytes>,
+    /// At most [`PROBLEMS_MAX`].
+    pub problems: Vec<Problem>,
+    /// Empty as long as a problem is an error.
+    pub expectations: Vec<Expectation>,
+}
+
+/// Problems and expectations that one report carries.
+pub const PROBLEMS_MAX: usize = 1_000;
+
+/// One thing that is wrong with a project file, or in vain.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Problem {
+    pub file: PathBytes,
+    /// From 1; 0 where it is about the file as a whole.
+    pub line: u32,
+    /// In characters, from 1; 0 where it is about the file as a whole.
+    pub column: u32,
+    /// A warning does not keep the file from being used.
+    pub is_error: bool,
+    pub message: String,
+    pub hint: String,
+}
+
+/// One `[[expect]]` of a project file, with what policy answers.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Expectation {
+    pub file: PathBytes,
+    pub line: u32,
+    pub tool: String,
+    pub input: String,
+    /// The tier at which it was judged.
+    pub tier: Tier,
+    /// True for `allow`.
+    pub allow: bool,
+    pub answer: Explanation,
 }
 
 /// What a verdict rests on.

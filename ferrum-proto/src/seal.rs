@@ -15,6 +15,15 @@ pub struct Seal {
     pub session_dir: PathBytes,
     /// The private home for this project, on disk.
     pub home_dir: PathBytes,
+    /// Only for a host in role check: look at project files and end.
+    pub lint: Option<Lint>,
+}
+
+/// What a look at project files is about.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct Lint {
+    /// Taken for the project file of the working directory; without it, those that count there.
+    pub file: Option<PathBytes>,
 }
 
 /// The policy in force: first answer to the seal.

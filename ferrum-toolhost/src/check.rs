@@ -8,11 +8,12 @@
 mod answer;
 mod bash;
 mod facts;
+mod lint;
 
 use crate::confine::landlock::{self, Ability};
 use crate::confine::namespace::Namespaces;
 use crate::confine::{give_up_privileges, seccomp, view};
-use crate::host::{Opening, find_bash};
+use crate::host::{Opening, Sealed, find_bash};
 use crate::outbox::Outbox;
 use crate::seal::{self, Decision};
 use crate::sys::process::{Fork, exit_now, prctl};
@@ -21,7 +22,7 @@ use ferrum_proto::limits::TO_HOST_FRAME_BYTES_MAX;
 use ferrum_proto::order::ToHostOrder;
 use ferrum_proto::reply::{Explanation, FromHost};
 use ferrum_proto::request::ToHost;
-use ferrum_proto::seal::{Seal, SealFailed, SealFailure};
+use ferrum_proto::seal::{Lint, Seal, SealFailed, SealFailure};
 use policy::{Isolation, ShellMode, Tier};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,45 +63,72 @@ struct Terms {
 
 /// The check role: does not return.
 pub fn run() {
-    let Opening {
-        seal,
-        decision,
-        outbox,
-        ..
-    } = Opening::read();
+    let sealed = Sealed::read();
     // Without its launcher nobody would reap it.
     let _ = prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0);
-    let mounts = has_namespaces();
-    let ability = Ability::probe();
-    let isolation = match (mounts, ability.abi) {
-        (true, 1..) => Isolation::Full,
-        (_, 3..) => Isolation::Kernel,
-        _ => Isolation::Partial,
-    };
-    let assumed = Assumed {
-        mounts,
-        isolation,
-        landlock_abi: ability.abi,
-    };
-    let granted = FromHost::Granted(Box::new(seal::granted(&seal, &decision)));
-    let bash = match find_bash().ok_or_else(|| "bash is not installed".to_owned()) {
-        Ok(bash) => bash,
-        Err(message) => fail(&outbox, message),
-    };
-    if let Err(message) = confine(ability, &bash) {
-        fail(&outbox, message);
+    match sealed.seal.lint.clone() {
+        Some(lint) => look(&sealed, &lint),
+        None => {
+            let Opening {
+                seal,
+                decision,
+                outbox,
+                ..
+            } = sealed.decide();
+            let granted = FromHost::Granted(Box::new(seal::granted(&seal, &decision)));
+            let check = Check::new(seal, decision, outbox);
+            check.outbox.send(&granted);
+            check.serve()
+        }
     }
-    outbox.send(&granted);
-    let check = Check {
-        seal,
-        decision,
-        assumed,
-        bash: RefCell::new(bash::Reader::new(bash)),
-        outbox,
-        order: ToHostOrder::check(),
-        grants: BTreeMap::new(),
+}
+
+/// Looks at project files, says what it found, and ends.
+fn look(sealed: &Sealed, lint: &Lint) -> ! {
+    let examined = sealed.reading(|seal| lint::examine(seal, lint));
+    let linted = match examined.decision {
+        Some(decision) => {
+            let mut check = Check::new(sealed.seal.clone(), decision, sealed.outbox.clone());
+            check.report(&examined.files, examined.problems)
+        }
+        None => lint::report_of(&examined.files, examined.problems),
     };
-    check.serve();
+    sealed.outbox.send(&FromHost::Linted(Box::new(linted)));
+    exit_now(0)
+}
+
+impl Check {
+    /// Finds out what there is to know, and gives up everything else.
+    fn new(seal: Seal, decision: Decision, outbox: Outbox) -> Self {
+        let mounts = has_namespaces();
+        let ability = Ability::probe();
+        let isolation = match (mounts, ability.abi) {
+            (true, 1..) => Isolation::Full,
+            (_, 3..) => Isolation::Kernel,
+            _ => Isolation::Partial,
+        };
+        let assumed = Assumed {
+            mounts,
+            isolation,
+            landlock_abi: ability.abi,
+        };
+        let bash = match find_bash().ok_or_else(|| "bash is not installed".to_owned()) {
+            Ok(bash) => bash,
+            Err(message) => fail(&outbox, message),
+        };
+        if let Err(message) = confine(ability, &bash) {
+            fail(&outbox, message);
+        }
+        Self {
+            seal,
+            decision,
+            assumed,
+            bash: RefCell::new(bash::Reader::new(bash)),
+            outbox,
+            order: ToHostOrder::check(),
+            grants: BTreeMap::new(),
+        }
+    }
 }
 
 fn fail(outbox: &Outbox, message: String) -> ! {

@@ -63,9 +63,17 @@ pub struct Opening {
     life: OwnedFd,
 }
 
-impl Opening {
-    /// Takes the descriptors over, greets, reads the seal and lets the reader thread decide. Says
-    /// itself what fails, and ends the process then.
+/// What came with the exec, before anything of the project has been read.
+pub struct Sealed {
+    pub seal: Seal,
+    pub outbox: Outbox,
+    cgroup: Option<OwnedFd>,
+    life: OwnedFd,
+}
+
+impl Sealed {
+    /// Takes the descriptors over, greets and reads the seal. Says itself what fails, and ends the
+    /// process then.
     #[must_use]
     pub fn read() -> Self {
         let (Some(tool), Some(memory), Some(life)) = (inherited(TOOL), inherited(SEAL), inherited(LIFE))
@@ -89,22 +97,36 @@ impl Opening {
                 "",
             ),
         };
-        let decision = match reader(|| seal::decide(&seal)) {
-            Ok(Ok(decision)) => decision,
-            Ok(Err(failed)) => fail_with(&outbox, failed),
-            Err(e) => fail(
-                &outbox,
-                SealFailure::Setup,
-                &format!("cannot confine the policy reader: {e}"),
-                "",
-            ),
-        };
         Self {
             seal,
-            decision,
             outbox,
             cgroup,
             life,
+        }
+    }
+
+    /// Lets the reader thread look at the project's text. Says itself what fails, and ends the
+    /// process then.
+    pub fn reading<T: Send>(&self, look: impl FnOnce(&Seal) -> T + Send) -> T {
+        reader(|| look(&self.seal)).unwrap_or_else(|e| {
+            let message = format!("cannot confine the policy reader: {e}");
+            fail(&self.outbox, SealFailure::Setup, &message, "")
+        })
+    }
+
+    /// Lets the reader thread decide. Says itself what fails, and ends the process then.
+    #[must_use]
+    pub fn decide(self) -> Opening {
+        let decision = match self.reading(seal::decide) {
+            Ok(decision) => decision,
+            Err(failed) => fail_with(&self.outbox, failed),
+        };
+        Opening {
+            seal: self.seal,
+            decision,
+            outbox: self.outbox,
+            cgroup: self.cgroup,
+            life: self.life,
         }
     }
 }
@@ -118,7 +140,7 @@ pub fn run() {
         outbox,
         cgroup,
         life,
-    } = Opening::read();
+    } = Sealed::read().decide();
     outbox.send(&FromHost::Granted(Box::new(seal::granted(&seal, &decision))));
     let start = Start {
         began,

@@ -164,7 +164,7 @@ impl Launcher {
     fn act(&mut self, message: ToLauncher) -> Option<()> {
         let wants = matches!(
             message,
-            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. }
+            ToLauncher::OpenHost { .. } | ToLauncher::OpenCheck { .. } | ToLauncher::OpenLint { .. }
         );
         let descriptors = usize::from(wants && !self.passed.is_empty());
         self.order.admit(&message, descriptors).ok()?;
@@ -188,6 +188,11 @@ impl Launcher {
             ToLauncher::OpenCheck { host, cwd, wish } => {
                 let socket = self.passed.pop()?;
                 let opened = self.hosts.open_check(host, &cwd, wish, socket);
+                self.opened(host, opened)
+            }
+            ToLauncher::OpenLint { host, cwd, file } => {
+                let socket = self.passed.pop()?;
+                let opened = self.hosts.open_lint(host, &cwd, file, socket);
                 self.opened(host, opened)
             }
             ToLauncher::CloseHost { host } => {

@@ -67,17 +67,56 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     let home = canonical_or_same(charter.places.home.as_path());
     let uid = nix::unistd::geteuid().as_raw();
     let work_tree = repos::work_tree_around(&cwd, &home, uid);
-    let mut notices = Vec::new();
     let around = project::Around {
         charter,
         work_tree: work_tree.as_deref(),
         uid,
     };
     let files = around.files(&cwd).map_err(SealFailed::from)?;
+    let mut notices = Vec::new();
     let policies = remembered::texts(&files, &mut notices);
     let projects: Vec<ProjectFile> = files.into_iter().map(|(file, _)| file).collect();
     remembered::check(&charter.remembered, &projects, &cwd)?;
-    let user = user_policy(charter, &cwd, work_tree.as_deref(), &home, &mut notices)?;
+    let mut decision = decide_with(seal, Place { cwd, home, work_tree }, projects)?;
+    decision.policies = policies;
+    decision.notices.splice(0..0, notices);
+    Ok(decision)
+}
+
+/// Where a session would stand.
+pub struct Place {
+    /// Canonical.
+    pub cwd: PathBuf,
+    /// Canonical.
+    pub home: PathBuf,
+    /// The repository's top around the working directory.
+    pub work_tree: Option<PathBuf>,
+}
+
+/// The user's policy and these project files, as far as the roots can be resolved.
+///
+/// # Errors
+/// [`SealFailed`] for a root of the user's that cannot be used.
+pub fn inputs(
+    seal: &Seal,
+    place: &Place,
+    projects: Vec<ProjectFile>,
+    notices: &mut Vec<String>,
+) -> Result<Inputs, SealFailed> {
+    let work_tree = place.work_tree.as_deref();
+    let user = user_policy(&seal.charter, &place.cwd, work_tree, &place.home, notices)?;
+    Ok(Inputs { user, projects })
+}
+
+/// Makes the decision from project files that have been read; their texts are not in it.
+///
+/// # Errors
+/// As [`decide`].
+pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Result<Decision, SealFailed> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let mut notices = Vec::new();
+    let Inputs { user, projects } = inputs(seal, &place, projects, &mut notices)?;
+    let Place { cwd, home, work_tree } = place;
     let grant = policy::narrow(&user, &projects, &wish(&seal.wish))
         .map_err(|e| failed(SealFailure::Policy, e.message, &e.hint))?;
     let linked = work_tree
@@ -109,7 +148,7 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
         work_tree,
         linked,
         project_files,
-        policies,
+        policies: Vec::new(),
         home_files,
         notices,
         preflight,

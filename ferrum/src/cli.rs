@@ -29,10 +29,18 @@ pub enum Command {
     Policy(PolicyArgs),
     /// Show which walls this machine offers, tier by tier.
     Doctor(DoctorArgs),
+    /// Connect a model: find keys and local servers, write config.toml, try it.
+    Setup(SetupArgs),
+    /// Log in with a ChatGPT account.
+    Login(LoginArgs),
     /// Accept what tools changed in instruction files, or what became of a project's policy.
     Trust(TrustArgs),
     /// List what in a checkout tries to run or to steer something; nothing of it is run.
     Inspect(InspectArgs),
+    /// Read and prove what tools were asked for and what came of it.
+    Audit(AuditArgs),
+    /// List, show, check and export sessions.
+    Sessions(SessionsArgs),
 }
 
 /// One prompt, answered on stdout.
@@ -42,6 +50,14 @@ pub struct PrintArgs {
     /// stdin is added below it.
     #[arg(short = 'p', long = "print", value_name = "PROMPT", num_args = 0..=1, default_missing_value = "")]
     pub print: Option<String>,
+
+    /// The prompt of -p, behind other options.
+    #[arg(value_name = "PROMPT", requires = "print")]
+    pub prompt: Option<String>,
+
+    /// Attach a picture (PNG, JPEG or WebP) to the prompt; can be repeated.
+    #[arg(long = "image", value_name = "PATH", conflicts_with = "jsonl")]
+    pub images: Vec<String>,
 
     #[command(flatten)]
     pub model: ModelArgs,
@@ -202,6 +218,11 @@ pub enum PolicyCommand {
     Show(ShowArgs),
     /// Say what policy would answer to an act, without doing it and without a model.
     Explain(ExplainArgs),
+    /// Read project files to their end, tell everything that is wrong, and put their expectations to
+    /// the test. For CI: nothing is run, and no wall is needed.
+    Check(CheckArgs),
+    /// Print a project file to start from.
+    Init,
 }
 
 /// `ferrum policy show`.
@@ -215,6 +236,18 @@ pub struct ShowArgs {
     pub dir: Option<PathBuf>,
 
     /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum policy check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Project files, or directories whose files are meant [default: the working directory].
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-check.json.
     #[arg(long)]
     pub json: bool,
 }
@@ -264,6 +297,169 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
+/// `ferrum audit`.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    pub question: AuditCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show requests, verdicts and outcomes, as far as they are proven.
+    Show(AuditShowArgs),
+    /// Prove that no log was changed since it was written; exit code 1 where one was.
+    Verify(AuditVerifyArgs),
+}
+
+/// `ferrum audit show`.
+#[derive(Debug, Args)]
+pub struct AuditShowArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Only what is younger: a span such as 30m, 12h or 7d, or a date such as 2026-11-30 (UTC).
+    #[arg(long, value_name = "WHEN", value_parser = crate::clock::since)]
+    pub since: Option<u64>,
+
+    /// Only what policy refused or a wall denied.
+    #[arg(long)]
+    pub denied: bool,
+
+    /// Print the records as JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum audit verify`.
+#[derive(Debug, Args)]
+pub struct AuditVerifyArgs {
+    /// Only this session.
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions`.
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub question: SessionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List sessions, the latest first.
+    List(SessionsListArgs),
+    /// Show what was said in a session.
+    Show(SessionArgs),
+    /// Check every record and say what a resume would do; exit code 1 where something is damaged.
+    Check(SessionsCheckArgs),
+    /// Print a session as Markdown, or its messages as one JSON array.
+    Export(SessionArgs),
+}
+
+/// `ferrum sessions list`.
+#[derive(Debug, Args)]
+pub struct SessionsListArgs {
+    /// Only sessions of this directory.
+    #[arg(long)]
+    pub here: bool,
+
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions show`, `export`.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// A name, a path, or the beginning of an id.
+    #[arg(value_name = "REF")]
+    pub reference: String,
+
+    /// Print JSON: lines for show, one array for export.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum sessions check`.
+#[derive(Debug, Args)]
+pub struct SessionsCheckArgs {
+    /// Names, paths, or beginnings of ids; all sessions where none is given.
+    #[arg(value_name = "REF")]
+    pub references: Vec<String>,
+
+    /// Print JSON lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum setup`.
+#[derive(Debug, Default, Args)]
+pub struct SetupArgs {
+    /// Ask nothing: take what the other options say, and for the rest what was found first.
+    #[arg(long)]
+    pub yes: bool,
+
+    /// What was found, by its name, or the name of a provider of your own.
+    #[arg(long, value_name = "NAME")]
+    pub provider: Option<String>,
+
+    /// Wire format of a provider of your own.
+    #[arg(long = "type", value_name = "TYPE", value_parser = ["openai-compatible", "anthropic"],
+        requires = "base_url")]
+    pub kind: Option<String>,
+
+    /// Address of a provider of your own.
+    #[arg(long, value_name = "URL", requires = "provider")]
+    pub base_url: Option<String>,
+
+    /// Name of the variable that holds its key; the key itself is never written down.
+    #[arg(long, value_name = "VARIABLE", requires = "provider")]
+    pub api_key_env: Option<String>,
+
+    /// Model to use.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// How much of bash the text policy lets through; "auto" counts where isolation is full.
+    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
+    pub shell: Option<Shell>,
+
+    /// Send no request to try the model.
+    #[arg(long)]
+    pub no_test: bool,
+
+    /// Print what config.toml would hold, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `ferrum login`.
+#[derive(Debug, Args)]
+pub struct LoginArgs {
+    /// Both name the same account.
+    #[arg(value_parser = ["openai", "openai-codex"], default_value = "openai")]
+    pub account: String,
+
+    /// Keep the login alone and leave config.toml as it is.
+    #[arg(long, conflicts_with = "model")]
+    pub auth_only: bool,
+
+    /// Model to use from now on.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+
+    /// Confirm a short code in a browser on any machine.
+    #[arg(long)]
+    pub device: bool,
+}
+
 impl WishArgs {
     /// The wish for a host, with the tool set `tools`.
     #[must_use]
@@ -279,6 +475,19 @@ impl WishArgs {
 }
 
 impl PrintArgs {
+    /// The prompt as it was written; `None` where there is none to answer. An error says why it is
+    /// not one prompt.
+    ///
+    /// # Errors
+    /// Two of them.
+    pub fn written(&self) -> Result<Option<&str>, &'static str> {
+        match (self.print.as_deref(), self.prompt.as_deref()) {
+            (Some(""), Some(prompt)) => Ok(Some(prompt)),
+            (Some(_), Some(_)) => Err("there are two prompts; put one of them into quotes with the other"),
+            (print, _) => Ok(print),
+        }
+    }
+
     /// The session that was asked for.
     #[must_use]
     pub fn which(&self) -> Which {
@@ -322,9 +531,16 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
-                PolicyCommand::Explain(_) => Wish::default(),
+                PolicyCommand::Explain(_) | PolicyCommand::Check(_) | PolicyCommand::Init => Wish::default(),
             },
-            Some(Command::Doctor(_) | Command::Trust(_)) => Wish::default(),
+            Some(
+                Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_)
+                | Command::Trust(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            ) => Wish::default(),
         }
     }
 
@@ -335,9 +551,19 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+                PolicyCommand::Check(_) | PolicyCommand::Init => None,
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),
-            Some(Command::Tool(_) | Command::Doctor(_) | Command::Trust(_)) | None => None,
+            Some(
+                Command::Tool(_)
+                | Command::Trust(_)
+                | Command::Doctor(_)
+                | Command::Setup(_)
+                | Command::Login(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            )
+            | None => None,
         }
     }
 }
@@ -378,6 +604,25 @@ mod tests {
             prompt(&["--safety", "high", "--print=- a"]).as_deref(),
             Some("- a")
         );
+    }
+
+    #[test]
+    fn a_prompt_may_stand_behind_other_options() {
+        let written = |args: &[&str]| {
+            let cli = parse(args).map_err(|error| error.to_string())?;
+            cli.print
+                .written()
+                .map(|text| text.map(str::to_owned))
+                .map_err(str::to_owned)
+        };
+        assert_eq!(
+            written(&["-p", "--safety", "high", "look"]),
+            Ok(Some("look".into()))
+        );
+        assert_eq!(written(&["-p", "look", "--no-tools"]), Ok(Some("look".into())));
+        assert_eq!(written(&["-p"]), Ok(Some(String::new())));
+        assert!(written(&["-p", "look", "--no-tools", "again"]).is_err());
+        assert!(written(&["look"]).is_err());
     }
 
     #[test]

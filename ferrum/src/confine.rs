@@ -7,7 +7,7 @@
 //! the front then keeps that authority, while tool hosts judge their own walls and refuse.
 
 use crate::config::Dirs;
-use crate::{filter, sys};
+use crate::{filter, login, sys};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
     Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -50,15 +50,24 @@ impl Confinement {
     }
 }
 
+/// What a front may write in the config directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Configures {
+    /// State files that exist: what the operator wrote is read-only.
+    State,
+    /// All of it. For commands of the operator's that run no model and no tool.
+    Everything,
+}
+
 /// Confines this thread, which must be the only one. Directories that are missing now cannot be
 /// written later.
 #[must_use]
-pub fn confine(dirs: &Dirs) -> Confinement {
+pub fn confine(dirs: &Dirs, configures: Configures) -> Confinement {
     let mut report = Confinement::default();
     report.add("the core dump ban", no_core_dumps());
     report.add("no new privileges", no_new_privileges());
     report.add("the capability drop", no_capabilities());
-    report.add("Landlock", write_only_own(dirs));
+    report.add("Landlock", write_only_own(dirs, configures));
     report.add("seccomp", filter_calls());
     report
 }
@@ -94,8 +103,9 @@ fn filter_calls() -> Result<String, String> {
 /// The newest ABI whose rights we handle; the crate takes what the kernel has.
 const HANDLED: ABI = ABI::V7;
 
-fn write_only_own(dirs: &Dirs) -> Result<String, String> {
-    let status = restrict(dirs).map_err(|error| format!("the rules could not be applied: {error}"))?;
+fn write_only_own(dirs: &Dirs, configures: Configures) -> Result<String, String> {
+    let status =
+        restrict(dirs, configures).map_err(|error| format!("the rules could not be applied: {error}"))?;
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => format!("version {}", effective_abi as i32),
         LandlockStatus::NotEnabled => {
@@ -114,14 +124,14 @@ fn write_only_own(dirs: &Dirs) -> Result<String, String> {
     }
 }
 
-fn restrict(dirs: &Dirs) -> Result<RestrictionStatus, RulesetError> {
+fn restrict(dirs: &Dirs, configures: Configures) -> Result<RestrictionStatus, RulesetError> {
     let writes = AccessFs::from_write(HANDLED);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writes | AccessFs::Execute)?
         .scope(Scope::from_all(HANDLED))?
         .create()?;
-    for path in own_directories(dirs) {
+    for path in own_directories(dirs, configures) {
         if let Ok(fd) = PathFd::new(&path) {
             rules = rules.add_rule(PathBeneath::new(fd, writes))?;
         }
@@ -134,8 +144,11 @@ fn restrict(dirs: &Dirs) -> Result<RestrictionStatus, RulesetError> {
     rules.restrict_self()
 }
 
-fn own_directories(dirs: &Dirs) -> Vec<PathBuf> {
+fn own_directories(dirs: &Dirs, configures: Configures) -> Vec<PathBuf> {
     let mut own = vec![dirs.data.clone(), dirs.config.join("color-palettes")];
+    if configures == Configures::Everything {
+        own.push(dirs.config.clone());
+    }
     own.extend(dirs.runtime.clone());
     own.retain(|path| path.is_dir());
     own
@@ -143,11 +156,12 @@ fn own_directories(dirs: &Dirs) -> Vec<PathBuf> {
 
 /// State files that exist, and the terminals that we were started on: no other one of the user's.
 fn own_files(dirs: &Dirs) -> Vec<PathBuf> {
-    let state = ["auth.json", "colors.toml", "history.txt"].map(|name| dirs.config.join(name));
+    let state = login::FILES.into_iter().chain(["colors.toml", "history.txt"]);
+    let state = state.map(|name| dirs.config.join(name));
     let devices = ["/dev/null", "/dev/tty"].map(PathBuf::from);
     let standard = (0..3).filter_map(|fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok());
     let terminals = standard.filter(|path| path.starts_with("/dev"));
-    let files = state.into_iter().chain(devices).chain(terminals);
+    let files = state.chain(devices).chain(terminals);
     files.filter(|path| path.exists() && !path.is_dir()).collect()
 }
 
@@ -156,6 +170,7 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::ErrorKind;
+    use std::time::Duration;
 
     const CHILD: &str = "FERRUM_TEST_CONFINED_DIRECTORY";
 
@@ -168,9 +183,12 @@ mod tests {
         for name in ["data", "config/color-palettes", "outside"] {
             std::fs::create_dir_all(dir.path().join(name)).expect("directory");
         }
-        for name in ["config/config.toml", "config/auth.json", "outside/file"] {
+        for name in ["config/config.toml", "outside/file"] {
             File::create(dir.path().join(name)).expect("file");
         }
+        login::AuthFile::new(&dir.path().join("config"))
+            .lock(Duration::ZERO, &|| false)
+            .expect("the files of a login");
         let output = std::process::Command::new(std::env::current_exe().expect("own path"))
             .args(["--exact", "confine::tests::child", "--nocapture"])
             .env(CHILD, dir.path())
@@ -202,7 +220,7 @@ mod tests {
             cache: dir.join("cache"),
             runtime: None,
         };
-        let report = confine(&dirs);
+        let report = confine(&dirs, Configures::State);
         if !report.notices().is_empty() {
             println!("not confined here: {:?}", report.notices());
             return;
@@ -217,10 +235,17 @@ mod tests {
         };
         File::create(dir.join("data/new")).expect("the data directory is ours");
         File::create(dir.join("config/color-palettes/new")).expect("palettes are ours");
-        File::options()
-            .append(true)
-            .open(dir.join("config/auth.json"))
-            .expect("auth.json is ours");
+        // All that storing a token takes.
+        login::AuthFile::new(&dir.join("config"))
+            .lock(Duration::ZERO, &|| false)
+            .expect("auth.json is ours")
+            .store(&login::Login {
+                access: "a".into(),
+                refresh: "r".into(),
+                expires_ms: 0,
+                account: None,
+            })
+            .expect("and can be written");
         File::options().write(true).open("/dev/null").expect("/dev/null");
         for path in [
             "outside/new",

@@ -5,13 +5,17 @@
 //! host. What it gives up before it meets untrusted bytes stands in [`confine`].
 
 pub mod agent;
+pub mod audit;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod confine;
 pub mod context;
 pub mod exit;
 mod filter;
 pub mod host;
+pub mod image;
+pub mod login;
 pub mod mode;
 pub mod output;
 pub mod provider;
@@ -21,3 +25,4 @@ mod sys;
 pub mod tools;
 pub mod trust;
 pub mod ui;
+pub mod usage;

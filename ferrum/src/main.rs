@@ -25,7 +25,11 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
     match &cli.command {
         Some(Command::Tool(asked)) => mode::tool::run(Start::new(cli)?, asked),
         Some(Command::Policy(asked)) => mode::policy::run(cli, asked),
+        Some(Command::Setup(asked)) => mode::setup::run(Start::new(cli)?, asked),
+        Some(Command::Login(asked)) => mode::login::run(Start::new(cli)?, asked),
         Some(Command::Inspect(asked)) => mode::inspect::run(Start::new(cli)?, asked),
+        Some(Command::Audit(asked)) => mode::audit::run(&asked.question),
+        Some(Command::Sessions(asked)) => mode::sessions::run(&asked.question),
         Some(Command::Trust(asked)) => mode::trust::run(Start::new(cli)?, asked),
         Some(Command::Doctor(asked)) => mode::doctor::run(Start::new(cli)?, asked),
         None if cli.print.print.is_some() || cli.print.jsonl => {

@@ -1,8 +1,10 @@
 //! The steps between a parsed command line and the first thread, in the only right order.
 
+use crate::audit::chain::Keyed;
+use crate::audit::key::{self, KeyError};
 use crate::cli::{Cli, Command, PolicyCommand};
 use crate::config::{Config, ConfigError, Environment, working_directory};
-use crate::confine::{Confinement, confine};
+use crate::confine::{Configures, Confinement, confine};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Checker, Control, Fault, Hosts, Launcher, Opened, Place, Prober};
 use crate::trust::Trust;
@@ -24,6 +26,8 @@ pub struct Start {
     /// What the operator has to accept before it counts.
     pub trust: Trust,
     pub hosts: Waiting,
+    /// What audit logs are chained with; only where a session is begun.
+    pub audit: Option<Keyed>,
 }
 
 /// The launcher and the host that was asked for, until there is a runtime to hear them.
@@ -46,6 +50,8 @@ impl Start {
     pub fn new(cli: &Cli) -> Result<Self, Failure> {
         cli.dir().map_or(Ok(()), enter)?;
         let (launcher, control) = Launcher::spawn()?;
+        // Not before: programs that commands start should find it as the user has it.
+        crate::sys::ignore_file_size_signal();
         let mut config = Config::load(Environment::of_process())?;
         if cli.command.is_none() && cli.print.untrusted {
             config.distrust();
@@ -64,9 +70,11 @@ impl Start {
         };
         let first = match cli.command {
             // They open their hosts themselves.
-            Some(Command::Doctor(_)) => First::None,
+            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
+            // They need no launcher and do not come here.
+            Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) => First::None,
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
@@ -81,16 +89,34 @@ impl Start {
         }
         let asked = hosts.ask(charter, first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        if matches!(cli.command, None | Some(Command::Trust(_))) {
-            make_data_directory(&config.dirs.data)?;
+        let mut configures = Configures::State;
+        match cli.command {
+            None | Some(Command::Trust(_)) => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
+            Some(Command::Setup(_) | Command::Login(_)) => {
+                make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
+                configures = Configures::Everything;
+            }
+            Some(
+                Command::Tool(_)
+                | Command::Policy(_)
+                | Command::Doctor(_)
+                | Command::Inspect(_)
+                | Command::Audit(_)
+                | Command::Sessions(_),
+            ) => {}
         }
-        let confinement = confine(&config.dirs);
+        let audit = match cli.command {
+            None => Some(key::read_or_make(&config.dirs.config)?),
+            Some(_) => None,
+        };
+        let confinement = confine(&config.dirs, configures);
         Ok(Self {
             config,
             cwd,
             confinement,
             trust,
             hosts,
+            audit,
         })
     }
 }
@@ -186,14 +212,21 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
     }
 }
 
-/// Sessions are for the user's eyes alone.
-fn make_data_directory(data: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(data);
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        Self::new(Kind::Error, error.to_string())
+            .with_hint("what tools do is logged under this key, so nothing is run without it")
+    }
+}
+
+/// Sessions and keys are for the user's eyes alone.
+fn make_directory(which: &str, path: &Path, variable: &str) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| {
         Failure::new(
             Kind::Error,
-            format!("the data directory {} cannot be made: {error}", data.display()),
+            format!("the {which} directory {} cannot be made: {error}", path.display()),
         )
-        .with_hint("make it writable, or set FERRUM_DATA_DIR to a place that is")
+        .with_hint(format!("make it writable, or set {variable} to a place that is"))
     })
 }

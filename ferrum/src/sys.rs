@@ -1,7 +1,7 @@
-//! The few raw calls that the safe crates lack: capabilities and the system call filter.
+//! The few raw calls that the safe crates lack: capabilities, the system call filter, a signal.
 #![expect(
     unsafe_code,
-    reason = "capset, capability prctls and PR_SET_SECCOMP have no safe wrapper in our crates"
+    reason = "capset, capability prctls, PR_SET_SECCOMP and signal have no safe wrapper in our crates"
 )]
 
 use libc::{c_int, c_ulong};
@@ -62,6 +62,13 @@ pub(crate) fn drop_capabilities() -> nix::Result<()> {
     // SAFETY: both pointers are to live values of the layout that version 3 prescribes.
     let done = unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) };
     Errno::result(done).map(|_| ())
+}
+
+/// Makes a write beyond RLIMIT_FSIZE fail with `EFBIG` instead of ending the process: a full
+/// session or audit log is to be told, not to be died of.
+pub(crate) fn ignore_file_size_signal() {
+    // SAFETY: ignoring a signal installs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Adds a seccomp filter to this thread. Needs no-new-privileges.

@@ -46,12 +46,7 @@ impl Change {
             let line = project.policy.places.get(key).map_or(0, |place| place.line);
             self.steps
                 .push(format!("remove {key} from {}:{line}", project.path.display()));
-            project.policy = project.policy.without(key);
-            match key {
-                "tools.writable_roots" => project.writable_roots = None,
-                "tools.readable_roots" => project.readable_roots = None,
-                _ => {}
-            }
+            *project = project.without(key);
         }
     }
 

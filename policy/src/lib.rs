@@ -12,6 +12,7 @@ pub mod change;
 mod grant;
 pub mod isolation;
 mod judge;
+pub mod lint;
 mod looser;
 mod narrow;
 pub mod origin;

@@ -1,7 +1,7 @@
 //! user ∩ project ∩ wish; never widens.
 
 use crate::origin::{self, Removed, Source};
-use crate::{Grant, Network, ProjectPolicy, Require, Selection, ShellMode, Tier, Tool};
+use crate::{Grant, Network, Place, ProjectPolicy, Require, Selection, ShellMode, Tier, Tool};
 use std::path::PathBuf;
 
 /// The user's policy as the charter gives it, with its roots resolved by the host.
@@ -33,6 +33,23 @@ pub struct ProjectFile {
     pub readable_roots: Option<Vec<PathBuf>>,
 }
 
+impl ProjectFile {
+    /// The same file as if it did not hold `key`.
+    #[must_use]
+    pub fn without(&self, key: &str) -> Self {
+        let mut rest = Self {
+            policy: self.policy.without(key),
+            ..self.clone()
+        };
+        match key {
+            "tools.writable_roots" => rest.writable_roots = None,
+            "tools.readable_roots" => rest.readable_roots = None,
+            _ => {}
+        }
+        rest
+    }
+}
+
 /// What the operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wish {
@@ -48,6 +65,8 @@ pub struct Wish {
 pub struct NarrowError {
     pub message: String,
     pub hint: String,
+    /// The key of a project file that would widen; none where a wish asks for too much.
+    pub at: Option<(PathBuf, Place)>,
 }
 
 /// Makes the grant.
@@ -125,6 +144,7 @@ fn choose_tier(
                 floor.set_by
             ),
             hint: format!("ask for {} or higher", floor.tier.name()),
+            at: None,
         }),
         Some(tier) => Ok(tier),
         None if user.tier < floor.tier => {
@@ -163,6 +183,7 @@ fn choose_network(
                     project.path.display()
                 ),
                 hint: format!("ask for {} or less", network.name()),
+                at: None,
             }),
             _ => Ok(wished),
         };
@@ -193,6 +214,7 @@ fn choose_shell(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Res
                 project.path.display()
             ),
             hint: "leave --shell out".to_owned(),
+            at: None,
         }),
         (_, Some(_)) => Ok(ShellMode::Static),
         (wished, None) => Ok(wished.unwrap_or(user.shell)),
@@ -315,12 +337,14 @@ fn wished_tools(wish: &Wish, removals: &Removals) -> Result<Vec<Tool>, NarrowErr
             return Err(NarrowError {
                 message: format!("the tool {name} does not exist"),
                 hint: format!("the tools are {}", known.join(", ")),
+                at: None,
             });
         };
         if let Some(removed) = removals.of(tool) {
             return Err(NarrowError {
                 message: format!("the tool {name} is not to be had: {}", removed.reason),
                 hint: "leave it out of the list".to_owned(),
+                at: None,
             });
         }
         tools.push(tool);
@@ -372,6 +396,10 @@ fn inside(
                     root.display()
                 ),
                 hint: format!("remove it there, or add it to [tools] {key} of the user's config"),
+                at: Some((
+                    project.path.clone(),
+                    (project.policy.places.get(&format!("tools.{key}")).copied()).unwrap_or_default(),
+                )),
             });
         }
     }

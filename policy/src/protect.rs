@@ -178,7 +178,13 @@ fn git_problem(path: &Path) -> Option<String> {
 /// Why `path` may not be read at medium and high, as a sentence part.
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
-    if let Ok(below) = path.strip_prefix(home)
+    // The user's skills lie in Ferrum's own directory and are there to be read.
+    let below = path.strip_prefix(home).ok();
+    let skills = |own: &PathBuf| path.starts_with(own) && path.starts_with(own.join("skills"));
+    if protected.iter().any(skills) || below.is_some_and(|below| below.starts_with(".config/ferrum/skills")) {
+        return None;
+    }
+    if let Some(below) = below
         && let Some(name) = CREDENTIALS_HOME.iter().find(|name| below.starts_with(name))
     {
         return Some(format!("~/{name} may hold credentials"));
@@ -310,6 +316,8 @@ mod tests {
         for path in [
             "/home/user/.netrc",
             "/home/user/.aws/credentials",
+            "/home/user/.config/ferrum/auth.json",
+            "/home/user/.config/ferrum/skillsx",
             "/etc/shadow",
             "/proc/1/environ",
         ] {

@@ -144,15 +144,20 @@ pub fn is_obeyed_directory(path: &Path) -> bool {
 /// The table by form of pattern: it is asked for every name of a tree.
 struct Index {
     names: HashMap<&'static str, usize>,
-    /// Beginning, end, row.
-    parts: Vec<(&'static str, &'static str, usize)>,
+    /// By the first byte of the beginning, or the last of the end where there is no beginning.
+    begins: HashMap<u8, Vec<Part>>,
+    ends: HashMap<u8, Vec<Part>>,
     directories: Vec<(Vec<&'static str>, usize)>,
 }
+
+/// Beginning, end, row.
+type Part = (&'static str, &'static str, usize);
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut index = Index {
         names: HashMap::new(),
-        parts: Vec::new(),
+        begins: HashMap::new(),
+        ends: HashMap::new(),
         directories: Vec::new(),
     };
     for (row, pattern) in TABLE
@@ -163,7 +168,12 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
         if let Some(directory) = pattern.strip_suffix('/') {
             index.directories.push((directory.split('/').collect(), row));
         } else if let Some((begin, end)) = pattern.split_once('*') {
-            index.parts.push((begin, end, row));
+            let (map, byte) = match (begin.as_bytes().first(), end.as_bytes().last()) {
+                (Some(first), _) => (&mut index.begins, *first),
+                (None, Some(last)) => (&mut index.ends, *last),
+                (None, None) => continue,
+            };
+            map.entry(byte).or_default().push((begin, end, row));
         } else {
             index.names.entry(pattern).or_insert(row);
         }
@@ -176,7 +186,11 @@ impl Index {
         let has = |(begin, end, _): &&(&str, &str, usize)| {
             name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
         };
-        let by_part = self.parts.iter().filter(has).map(|(_, _, row)| *row).min();
+        let bytes = name.as_bytes();
+        let begins = bytes.first().and_then(|byte| self.begins.get(byte));
+        let ends = bytes.last().and_then(|byte| self.ends.get(byte));
+        let parts = begins.into_iter().chain(ends).flatten();
+        let by_part = parts.filter(has).map(|(_, _, row)| *row).min();
         self.names.get(name).copied().into_iter().chain(by_part).min()
     }
 

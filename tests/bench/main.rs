@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 const RUNS: usize = 15;
 const ROUNDS: usize = 20;
+const EVENTS: usize = 20_000;
+const HISTORY_BYTES: usize = 350_000;
 
 fn main() {
     let scene = Scene::new(&everyone()[0]);
@@ -37,6 +39,8 @@ fn main() {
     rounds(&scene, "shell round", &shell);
     rounds(&scene, "read round", &read);
     rounds(&scene, "edit round", &edit);
+    stream(&scene);
+    growth(&scene, &read);
     memory(&scene);
     first_request(&scene);
 }
@@ -160,6 +164,63 @@ fn once(run: &Run) -> Duration {
         String::from_utf8_lossy(&output.stderr)
     );
     started.elapsed()
+}
+
+/// From the first byte of an answer of [`EVENTS`] events to the end of the program.
+fn stream(scene: &Scene) {
+    let mut bytes = stream_head();
+    for event in 0..EVENTS {
+        let delta = json!({ "id": "c", "object": "chat.completion.chunk", "model": "m",
+            "choices": [{ "index": 0, "delta": { "content": format!("word{event} ") }, "finish_reason": null }] });
+        bytes.extend_from_slice(format!("data: {delta}\n\n").as_bytes());
+    }
+    bytes.extend_from_slice(
+        b"data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+    );
+    let provider = Provider::start(vec![Answer::Bytes(bytes)]);
+    let time = |run: &Run| {
+        let times = (0..RUNS).map(|_| {
+            let seen = provider.requests().len();
+            once(run);
+            provider.requests()[seen].at.elapsed()
+        });
+        milliseconds(median(times.collect()))
+    };
+    let (ours, least) = (time(&ferrum(scene, &provider)), time(&floor(scene, &provider)));
+    line(&format!("{EVENTS} events, first byte to end"), &ours, &least);
+}
+
+/// What a round costs more in a session that holds [`HISTORY_BYTES`] already.
+fn growth(scene: &Scene, call: &dyn Fn(usize) -> (&'static str, Value)) {
+    let session = scene.data_dir().join("sessions/long.jsonl");
+    let record = |at: usize| {
+        let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
+        let message =
+            json!({ "role": role, "content": [{ "type": "text", "text": "history ".repeat(100) }] });
+        json!({ "type": "message", "id": at.to_string(), "timestamp_ms": 1, "message": message }).to_string()
+    };
+    let header = json!({ "type": "header", "version": 1, "id": "h", "timestamp_ms": 1, "mode": "print", "cwd": scene.root() });
+    let mut history = format!("{header}\n");
+    let mut at = 0;
+    while history.len() < HISTORY_BYTES {
+        history.push_str(&record(at));
+        history.push('\n');
+        at += 1;
+    }
+    let time = |text: &str, rounds: usize| {
+        let times = (0..RUNS.div_ceil(3)).map(|_| {
+            let mut script: Vec<Answer> = (0..rounds).map(|round| calls(&[call(round)])).collect();
+            script.push(says("end"));
+            let provider = Provider::start(script);
+            scene.write(&session, text);
+            once(&ferrum(scene, &provider).args(["--session", "long"]))
+        });
+        median(times.collect())
+    };
+    let rounds = u32::try_from(ROUNDS).unwrap_or(1);
+    let one = |text: &str| time(text, ROUNDS).saturating_sub(time(text, 0)) / rounds;
+    let more = one(&history).saturating_sub(one(&format!("{header}\n")));
+    line("read round, more at 350 KB of history", &milliseconds(more), "");
 }
 
 /// Proportional set size of the whole tree while it waits for an answer.

@@ -87,7 +87,9 @@ fn read(area: &str, folder: &Path, mut keys: Keys) -> Result<Case, String> {
     }
     let tool = keys.text("feature")?.ok_or("no feature")?;
     let answers = (tool == crate::stream::FEATURE).then(|| crate::stream::answers(&mut keys));
-    let is_known = TOOLS.contains(&tool.as_str()) || crate::start::FEATURES.contains(&tool.as_str());
+    let is_known = TOOLS.contains(&tool.as_str())
+        || crate::start::FEATURES.contains(&tool.as_str())
+        || tool == crate::image::FEATURE;
     if answers.is_none() && !is_known {
         return Err(format!("the runner cannot express feature {tool}"));
     }

@@ -11,6 +11,7 @@ mod during;
 mod expect;
 mod files;
 mod ground;
+mod image;
 mod keys;
 mod lists;
 mod observe;

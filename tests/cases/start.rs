@@ -12,7 +12,7 @@ use crate::setup::{self, Prepared};
 use ferrum_tests::provider::{self, Provider, Request};
 use ferrum_tests::who;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Table;
 
@@ -51,14 +51,8 @@ fn judge(case: &Case) -> Result<Problems, String> {
         ground: &ground,
     };
     let mut problems = Problems::new();
-    match wants_write.as_deref() {
-        None => {}
-        Some("rejected") if outside.exists() => problems.push("something was written outside".to_owned()),
-        Some("rejected") if start.ended_well() && !start.was_refused() => {
-            problems.push(format!("writing outside was not refused: {}", start.said()));
-        }
-        Some("rejected") => {}
-        Some(other) => return Err(format!("the runner cannot express write_outside {other}")),
+    if let Some(wanted) = wants_write {
+        start.outside(&wanted, &outside, &mut problems)?;
     }
     start.ends(&mut expect, &mut problems)?;
     start.prompt(&mut expect, &mut problems)?;
@@ -200,6 +194,19 @@ impl Start<'_> {
                 Some((name.to_owned(), description.to_owned(), place.to_owned()))
             })
             .collect()
+    }
+
+    /// Writing outside came to nothing.
+    fn outside(&self, wanted: &str, place: &Path, problems: &mut Problems) -> Result<(), String> {
+        if wanted != "rejected" {
+            return Err(format!("the runner cannot express write_outside {wanted}"));
+        }
+        if place.exists() {
+            problems.push("something was written outside".to_owned());
+        } else if self.ended_well() && !self.was_refused() {
+            problems.push(format!("writing outside was not refused: {}", self.said()));
+        }
+        Ok(())
     }
 
     fn ends(&self, expect: &mut Keys, problems: &mut Problems) -> Result<(), String> {

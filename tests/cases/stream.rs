@@ -134,6 +134,8 @@ fn play(case: &Case, ground: &Ground, prepared: &Prepared, terminal: bool) -> Re
     let server = Server::start(script);
     configure(&wire, server.port, &prepared.config, ground)?;
     let mut command = product::ferrum(ground, prepared);
+    // Nobody gives new tokens.
+    command.env("FERRUM_CODEX_ISSUER", "http://127.0.0.1:9");
     match mode.as_str() {
         _ if terminal => {}
         "print" => {}
@@ -167,15 +169,16 @@ fn play(case: &Case, ground: &Ground, prepared: &Prepared, terminal: bool) -> Re
 
 /// A configuration with the one provider, and its login where it has one.
 fn configure(wire: &str, port: u16, more: &str, ground: &Ground) -> Result<(), String> {
-    let (kind, path) = match wire {
-        "chat" => ("openai-compatible", "/v1"),
-        "anthropic" => ("anthropic", ""),
-        "codex" => ("openai-codex", "/backend-api"),
+    const KEY: &str = "api_key_env = \"OPENAI_API_KEY\"\n";
+    let (kind, path, key) = match wire {
+        "chat" => ("openai-compatible", "/v1", KEY),
+        "anthropic" => ("anthropic", "", KEY),
+        "codex" => ("openai-codex", "/backend-api", ""),
         other => return Err(format!("the runner cannot express provider {other}")),
     };
     let text = format!(
         "provider = \"mock\"\nmodel = \"m\"\n[providers.mock]\ntype = \"{kind}\"\n\
-         base_url = \"http://127.0.0.1:{port}{path}\"\napi_key_env = \"OPENAI_API_KEY\"\n{more}"
+         base_url = \"http://127.0.0.1:{port}{path}\"\n{key}{more}"
     );
     let file = |name: &str, text: &str| {
         std::fs::write(ground.config().join(name), text).map_err(|e| format!("{name}: {e}"))

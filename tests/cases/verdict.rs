@@ -30,6 +30,9 @@ pub fn of(case: Case) -> Result<(), Vec<String>> {
     if crate::start::FEATURES.contains(&case.tool.as_str()) {
         return crate::start::of(&case);
     }
+    if case.tool == crate::image::FEATURE {
+        return crate::image::of(&case);
+    }
     let engines: &[bool] = if case.both_engines {
         &[false, true]
     } else {

@@ -1,7 +1,7 @@
 //! Machines that refuse namespaces: Landlock and seccomp alone hold reading, writing, the network
 //! and the front; what git and Ferrum run on their own is put back after the call.
 
-use super::{World, network, persistence, reads, refuse_all, writes};
+use super::{World, network, persistence, processes, reads, refuse_all, writes};
 use ferrum_tests::scene::{Scene, ToolRun};
 use ferrum_tests::who::everyone;
 
@@ -25,6 +25,19 @@ fn no_network_can_be_reached_without_namespaces() {
 #[test]
 fn what_was_planted_is_gone_after_the_call_without_namespaces() {
     refuse_all(World::NamespacesDenied, persistence::TABLE);
+}
+
+/// The processes outside are then to be seen, and no more than that.
+#[test]
+fn a_covered_proc_costs_the_pid_namespace_and_no_other_wall() {
+    for table in [reads::TABLE, network::TABLE] {
+        refuse_all(World::ProcCovered, table);
+    }
+    let unseen = |e: &super::Escape| !e.is_about_seeing();
+    let touched: Vec<_> = processes::TABLE.iter().filter(|e| unseen(e)).copied().collect();
+    for world in [World::ProcCovered, World::NamespacesDenied] {
+        refuse_all(world, &touched);
+    }
 }
 
 /// The step down is named, and whoever requires more gets an error instead.

@@ -50,6 +50,23 @@ s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("127.0.0.1", @U
         r#"python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("\0@ABSTRACT@")'"#,
     ),
     bash(
+        "send a datagram to a log's socket",
+        Reaches,
+        r#"python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "@DGRAM@")'"#,
+    ),
+    bash(
+        "send a datagram from one end of a pair",
+        Reaches,
+        r#"python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", "@DGRAM@")'"#,
+    ),
+    bash(
+        "connect one end of a raw pair anew",
+        Reaches,
+        r#"python3 -c '
+import socket
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW); a.connect("@DGRAM@"); a.send(b"x")'"#,
+    ),
+    bash(
         "connect in the first process's network",
         Reaches,
         "nsenter -t 1 -n bash -c 'echo x > /dev/tcp/127.0.0.1/@TCP@'",

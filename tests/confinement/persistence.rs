@@ -60,6 +60,8 @@ python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b".git", -100, b"pr
     bash("set the remote's fetch program", Runs, "git config remote.origin.uploadpack 'touch @OUT@/pwned; git-upload-pack'"),
     bash("set a remote that is a program", Runs, "git config protocol.ext.allow always; git remote set-url origin 'ext::sh -c touch% @OUT@/pwned'"),
     bash("set an update program of the submodule", Runs, "git config submodule.sub.update '!touch @OUT@/pwned;'; cd sub; git commit -q --allow-empty -m x; cd ..; rm -rf probe-z; git -C sub checkout -q HEAD~1 2>/dev/null; git config submodule.recurse false; git add sub").if_it_can(),
+    bash("lead the remote to a new repository with a hook", Runs, "git clone -q --bare . probe-r.git; echo 'touch @OUT@/pwned' > probe-r.git/hooks/post-receive; chmod +x probe-r.git/hooks/post-receive; git remote set-url origin @ROOT@/probe-r.git"),
+    bash("lead pushes to a new repository with settings", Runs, "git clone -q --bare . probe-r.git; mkdir probe-k; echo 'touch @OUT@/pwned' > probe-k/update; chmod +x probe-k/update; git -C probe-r.git config core.hooksPath @ROOT@/probe-k; ln -s . probe-l; git config remote.origin.pushurl file://@ROOT@/probe-l/probe-%72"),
     bash("include a file of the root", Runs, "printf '[core]\\n fsmonitor = \"touch @OUT@/pwned; false\"\\n' > probe-i; git config include.path @ROOT@/probe-i"),
     bash("include a file on a condition", Runs, "printf '[alias]\\n st = \"!touch @OUT@/pwned\"\\n' > probe-i; git config includeIf.gitdir:@ROOT@/.path @ROOT@/probe-i"),
     bash("append to the settings", Runs, "printf '[alias]\\n\\tst = \"!touch @OUT@/pwned\"\\n' >> .git/config"),
@@ -79,6 +81,9 @@ python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b".git", -100, b"pr
     bash("hook the submodule", Runs, "mkdir -p .git/modules/sub/hooks; echo 'touch @OUT@/pwned' > .git/modules/sub/hooks/post-commit; chmod +x .git/modules/sub/hooks/post-commit"),
     bash("set a watcher in the submodule", Runs, "git -C sub config core.fsmonitor 'touch @OUT@/pwned; false'"),
     bash("point the submodule elsewhere", Runs, "cp -r .git/modules/sub probe-g; echo 'touch @OUT@/pwned' > probe-g/hooks/post-commit; chmod +x probe-g/hooks/post-commit; git -C sub config -f @ROOT@/probe-g/config core.worktree @ROOT@/sub; echo 'gitdir: @ROOT@/probe-g' > sub/.git"),
+    bash("hook the worktree's submodule", Runs, "m=.git/worktrees/tree/modules/sub; mkdir -p $m/hooks; echo 'touch @OUT@/pwned' > $m/hooks/post-commit; chmod +x $m/hooks/post-commit"),
+    bash("set a watcher in the worktree's submodule", Runs, "git config -f .git/worktrees/tree/modules/sub/config core.fsmonitor 'touch @OUT@/pwned; false'"),
+    bash("replace the module directory of the worktree", Runs, "cd .git/worktrees/tree; cp -r modules @ROOT@/probe-g; echo 'touch @OUT@/pwned' > @ROOT@/probe-g/sub/hooks/post-commit; chmod +x @ROOT@/probe-g/sub/hooks/post-commit; mv modules @ROOT@/probe-o; mv @ROOT@/probe-g modules"),
     bash("replace the module directory", Runs, "cp -r .git/modules probe-g; echo 'touch @OUT@/pwned' > probe-g/sub/hooks/post-commit; chmod +x probe-g/sub/hooks/post-commit; mv .git/modules probe-o; mv probe-g .git/modules"),
     bash("point the worktree elsewhere", Runs, "cp -r .git probe-g; echo 'touch @OUT@/pwned' > probe-g/hooks/post-commit; chmod +x probe-g/hooks/post-commit; echo @ROOT@/probe-g > .git/worktrees/tree/commondir"),
     bash("make Ferrum's project directory", Changes, "mkdir .ferrum; echo 'safety = \"low\"' > .ferrum/config.toml"),
@@ -117,6 +122,38 @@ fn new_repositories_with_programs_are_reported() {
             ran.json.to_string().contains("fresh"),
             "the new repository is not named: {}",
             ran.json
+        );
+    }
+}
+
+/// What one call makes, the next cannot lead elsewhere, and what it adds is named. All in one session.
+#[test]
+fn worktrees_and_repositories_of_the_session_are_watched_by_later_calls() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let make = "git worktree add -q probe-w -b probe-w && git init -q fresh && cp -r .git probe-g";
+        let arm =
+            "echo $PWD/probe-g > .git/worktrees/probe-w/commondir; echo x > fresh/.git/hooks/post-commit";
+        scene.write(
+            &scene.root().join("probe-act"),
+            format!("if [ -e fresh ]; then {arm}; echo won-$((6*7)); else {make}; fi\n"),
+        );
+        let arguments = serde_json::json!({
+            "command": "bash probe-act",
+            "seconds": 1,
+            "until": { "output_matches": "won-42" },
+            "max_wait_seconds": 60,
+        });
+        let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
+        ran.expect_success("both calls");
+        let pointer = scene.root().join(".git/worktrees/probe-w/commondir");
+        let pointer = std::fs::read_to_string(pointer).expect("the pointer");
+        assert_eq!(pointer.trim(), "../..", "as {}: {}", who.name, ran.text());
+        assert!(
+            ran.text()
+                .contains("fresh/.git: git would obey hooks/post-commit"),
+            "{}",
+            ran.text()
         );
     }
 }

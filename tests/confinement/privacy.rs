@@ -2,6 +2,7 @@
 
 use ferrum_tests::scene::{Scene, unique};
 use ferrum_tests::who::everyone;
+use serde_json::json;
 use std::path::Path;
 
 /// Files that a command makes in shared directories are not on the machine, and the machine's
@@ -59,6 +60,51 @@ fn system_v_memory_is_private() {
             still.out().contains("bytes"),
             "the segment outside is gone: {}",
             still.all()
+        );
+    }
+}
+
+/// Shared memory, semaphores and queues would outlive the processes that made them. Both commands
+/// run in one session.
+#[test]
+fn system_v_objects_end_with_their_command() {
+    let command = "if [ -e $TMPDIR/second ]; then rm $TMPDIR/second; tail -q -n +2 /proc/sysvipc/*; echo won-$((6*7)); \
+                   else touch $TMPDIR/second; ipcmk -M 4096 -S 1 -Q -p 0; fi";
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let free = scene.bash(&format!("export TMPDIR=$PWD; {command}; {command}; ipcrm -a"));
+        assert!(
+            free.out().lines().count() > 4,
+            "it proves nothing: {}",
+            free.all()
+        );
+        let arguments = json!({
+            "command": command,
+            "seconds": 1,
+            "until": { "output_matches": "won-42" },
+            "max_wait_seconds": 60,
+        });
+        let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
+        ran.expect_success("both commands");
+        assert_eq!(ran.stdout().trim(), "won-42", "as {}: {}", who.name, ran.text());
+    }
+}
+
+/// Neither the bytes nor the names of shared memory are without end.
+#[test]
+fn empty_files_do_not_fill_the_kernels_memory() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let ran = scene.command("df --output=itotal,size -B 4096 /dev/shm | tail -1", &[]);
+        let numbers: Vec<u64> = ran
+            .stdout()
+            .split_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect();
+        assert!(
+            matches!(numbers.as_slice(), [names, pages] if *names <= pages + 1),
+            "{}",
+            ran.text()
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Whatever a call started ends with it, whoever ends first.
 
+use super::World;
 use ferrum_tests::processes::{appeared, children, left_after, with_marker};
 use ferrum_tests::scene::{Scene, ToolRun, unique};
 use ferrum_tests::who::{Who, everyone};
@@ -195,6 +196,52 @@ fn launcher_and_host_end_with_the_front() {
         }
         family.retain(|pid| ferrum_tests::processes::is_running(*pid));
         assert_eq!(family, Vec::<u32>::new(), "as {}", who.name);
+    }
+}
+
+/// Without a pid namespace nothing survives either, whoever is killed.
+#[test]
+fn nothing_survives_a_sudden_death_without_namespaces() {
+    for who in everyone() {
+        for victims in [Victims::Front, Victims::Launcher, Victims::Hosts] {
+            let scene = Scene::new(&who);
+            let marker = unique();
+            // A file: without full isolation inline code is refused by the text policy.
+            let script = format!("{}\nsleep 100; : {marker}", all_stayers(&marker));
+            scene.write(&scene.root().join("stay.sh"), script);
+            let run = World::NamespacesDenied.wrap(scene.command_run("bash stay.sh", &[]));
+            let mut front = run.command().spawn().expect("ferrum starts");
+            assert!(
+                appeared(&marker, 4, Duration::from_secs(20)),
+                "the command did not start"
+            );
+            for victim in victims.of(front.id()) {
+                end(victim, Signal::SIGKILL);
+            }
+            let mine = |pid: &u32| *pid != front.id();
+            let left: Vec<u32> = left_after(&marker, GONE).into_iter().filter(mine).collect();
+            let _ = front.kill();
+            let _ = front.wait();
+            assert_eq!(left, Vec::<u32>::new(), "{victims:?} as {}", who.name);
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Victims {
+    Front,
+    Launcher,
+    Hosts,
+}
+
+impl Victims {
+    fn of(self, front: u32) -> Vec<u32> {
+        let launchers = children(front);
+        match self {
+            Self::Front => vec![front],
+            Self::Launcher => launchers,
+            Self::Hosts => launchers.into_iter().flat_map(children).collect(),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ git fetch origin
 timeout 5 git fetch ssh://127.0.0.1:1/x
 echo url=https://host.invalid | timeout 5 git credential fill
 git submodule update
-for checkout in sub vendor/nested ../tree; do
+for checkout in sub vendor/nested ../tree ../tree/sub; do
     (cd "$checkout" && work)
 done
 bash -ic true

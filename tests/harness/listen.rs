@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,6 +23,8 @@ pub struct Listeners {
     pub unix_in_tmp: PathBuf,
     /// Where agents and buses have theirs.
     pub unix_in_run: PathBuf,
+    /// Where logs are taken.
+    pub datagrams_in_run: PathBuf,
     pub abstract_name: String,
     reached: Arc<AtomicUsize>,
 }
@@ -59,6 +61,12 @@ impl Listeners {
             std::fs::set_permissions(path, mode).expect("a listener for everyone");
             serve_unix(listener, &reached);
         }
+        let log = scene.base().join("run/log.sock");
+        serve_datagrams(
+            UnixDatagram::bind(&log).expect("a datagram socket"),
+            &log,
+            &reached,
+        );
         let address = SocketAddr::from_abstract_name(&name).expect("an abstract name");
         serve_unix(
             UnixListener::bind_addr(&address).expect("an abstract listener"),
@@ -71,6 +79,7 @@ impl Listeners {
             unix_in_root: root,
             unix_in_tmp: tmp,
             unix_in_run: run,
+            datagrams_in_run: log,
             abstract_name: name,
             reached,
         }
@@ -136,6 +145,17 @@ fn serve_unix(listener: UnixListener, reached: &Arc<AtomicUsize>) {
             count(&reached);
             let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
             let _ = stream.read(&mut [0; 64]);
+        }
+    });
+}
+
+fn serve_datagrams(socket: UnixDatagram, path: &std::path::Path, reached: &Arc<AtomicUsize>) {
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o777);
+    std::fs::set_permissions(path, mode).expect("a listener for everyone");
+    let reached = Arc::downgrade(reached);
+    std::thread::spawn(move || {
+        while comes(&socket, &reached) && socket.recv(&mut [0; 64]).is_ok() {
+            count(&reached);
         }
     });
 }

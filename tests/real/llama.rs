@@ -249,6 +249,31 @@ fn an_interrupt_in_the_middle_frees_the_server() {
     assert!(output.err().contains("limit"), "{}", output.err());
 }
 
+#[test]
+fn setup_reads_the_models_of_the_server_and_tries_one() {
+    let Some(server) = scripted(&TALKS, ROOMY) else {
+        return;
+    };
+    let scene = Scene::new(&ordinary());
+    let url = format!("{}/v1", server.base_url);
+    let output = print(
+        &scene,
+        &["setup", "--yes", "--provider", "home", "--base-url", &url],
+    )
+    .output();
+    expect(&output, 0);
+    assert!(
+        output.out().contains("It answers: Hello from a script."),
+        "{}",
+        output.out()
+    );
+    let text = std::fs::read_to_string(scene.config_dir().join("config.toml")).expect("written");
+    assert!(text.contains(&format!("max_context_tokens = {ROOMY}")), "{text}");
+    let output = print(&scene, &["-p", "hello"]).output();
+    expect(&output, 0);
+    assert_eq!(output.out().trim(), "Hello from a script.");
+}
+
 /// A real model of 135 million weights: nobody knows what it says, only that it must be taken.
 #[test]
 fn a_real_model_answers_whatever_it_likes() {

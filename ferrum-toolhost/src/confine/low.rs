@@ -6,11 +6,13 @@ use crate::sys::mount as sys;
 use ferrum_proto::seal::{Access, Seal, ViewEntry};
 use ferrum_proto::terms::PathBytes;
 use nix::mount::{MsFlags, mount};
+use nix::unistd::{AccessFlags, access};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Sockets through which somebody else acts with the user's authority, or more.
@@ -53,6 +55,7 @@ pub fn cover(seal: &Seal) -> Result<(), Step> {
     })?;
     let places = &seal.charter.places;
     let home = places.home.as_path();
+    pin_ways(&own_and_known(seal))?;
     for path in [&places.config, &places.data] {
         absent(path.as_path())?;
     }
@@ -79,7 +82,43 @@ pub fn cover(seal: &Seal) -> Result<(), Step> {
         }
     }
     terminals()?;
+    consoles()?;
     cover_proc()
+}
+
+/// Ferrum's own places, and all names of the home that low takes away or makes read-only.
+fn own_and_known(seal: &Seal) -> Vec<PathBuf> {
+    let places = &seal.charter.places;
+    let home = places.home.as_path();
+    let known = policy::protect::CREDENTIALS_HOME
+        .iter()
+        .chain(policy::protect::START_UP_HOME)
+        .map(|name| home.join(name));
+    let own = [&places.config, &places.data, &places.cache].map(|place| place.to_path_buf());
+    own.into_iter().chain(known).collect()
+}
+
+/// Binds on itself whatever leads to one of `paths` and could be renamed or replaced: a cover moves
+/// along with the directory around it, and the old name would then be free.
+fn pin_ways(paths: &[PathBuf]) -> Result<(), Step> {
+    let mut ways = BTreeSet::new();
+    for path in paths {
+        let real = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        for way in path.ancestors().chain(real.ancestors()) {
+            let is_end = way == path || way == real;
+            let Ok(meta) = fs::symlink_metadata(way) else {
+                continue;
+            };
+            let is_open = way
+                .parent()
+                .is_some_and(|parent| access(parent, AccessFlags::W_OK).is_ok());
+            if is_open && (meta.is_symlink() || meta.is_dir() && !is_end) {
+                ways.insert((way.components().count(), way.to_path_buf()));
+            }
+        }
+    }
+    // From the top down: what lies below is bound in what was bound before.
+    ways.iter().try_for_each(|(_, way)| bind_here(way, way, false))
 }
 
 /// The view of low, as it is reported: everything, less what is covered.
@@ -151,9 +190,11 @@ fn keep_writable(path: &Path, narrow: impl Fn() -> Result<(), Step>) -> Result<(
 pub fn watched(seal: &Seal) -> Vec<PathBuf> {
     let home = seal.charter.places.home.as_path();
     let start_up = policy::protect::START_UP_HOME.iter().map(|name| home.join(name));
+    let own = [&seal.charter.places.config, &seal.charter.places.data].map(|place| place.to_path_buf());
     let absent = policy::protect::CREDENTIALS_HOME
         .iter()
         .map(|name| home.join(name))
+        .chain(own)
         .filter(|path| fs::symlink_metadata(path).is_err());
     start_up.chain(absent).collect()
 }
@@ -190,6 +231,31 @@ fn terminals() -> Result<(), Step> {
     let ptmx = Path::new("/dev/ptmx");
     if fs::symlink_metadata(ptmx).is_ok_and(|m| m.file_type().is_char_device()) {
         bind_here(Path::new("/dev/pts/ptmx"), ptmx, false)?;
+    }
+    Ok(())
+}
+
+/// Terminals that are no pseudo-terminals: text and serial consoles, screens, and `/dev/console`, which
+/// in a container is the operator's own. A converter at a bus (`ttyUSB`, `ttyACM`) is a tool of the work.
+fn consoles() -> Result<(), Step> {
+    let is_console = |device: u64| {
+        matches!(
+            (libc::major(device), libc::minor(device)),
+            (4 | 7 | 136..=143 | 204 | 229, _) | (5, 1)
+        )
+    };
+    for entry in fs::read_dir("/dev").into_iter().flatten().flatten() {
+        let path = entry.path();
+        let found =
+            fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device() && is_console(m.rdev()));
+        let is_open = || {
+            [AccessFlags::R_OK, AccessFlags::W_OK]
+                .iter()
+                .any(|way| access(&path, *way).is_ok())
+        };
+        if found && is_open() {
+            cover_with_nothing(&path, false)?;
+        }
     }
     Ok(())
 }

@@ -350,7 +350,8 @@ impl Tree {
         let size = if shm_bytes == 0 {
             "mode=1777".to_owned()
         } else {
-            format!("mode=1777,size={shm_bytes}")
+            // A file without content takes kernel memory too: as many of them as pages.
+            format!("mode=1777,size={shm_bytes},nr_inodes={}", shm_bytes / 4096 + 1)
         };
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | self.no_exec();
         mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags, Some(size.as_str())).at("mount /dev/shm")?;

@@ -20,7 +20,8 @@ enum Answer {
 pub struct Profile {
     /// Sockets of AF_INET and AF_INET6 cannot be made.
     pub deny_inet: bool,
-    /// Sockets of AF_UNIX cannot be made (socketpair can): where no mount view hides their paths.
+    /// Sockets of AF_UNIX cannot be made, but for pairs that reach nothing else: where no mount view
+    /// hides their paths.
     pub deny_unix: bool,
     /// There is no pid namespace, so calls that name another process are denied altogether.
     pub shared_pids: bool,
@@ -238,8 +239,13 @@ impl Program {
 
     /// For `call`, runs `rest`, which ends in an answer on every path; other calls skip it.
     fn for_call(&mut self, call: libc::c_long, rest: impl FnOnce(&mut Self)) {
+        self.when_equal(number(call), rest);
+    }
+
+    /// Runs `rest`, which ends in an answer on every path, only if the loaded word equals `k`.
+    fn when_equal(&mut self, k: u32, rest: impl FnOnce(&mut Self)) {
         let jump = self.0.len();
-        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number(call), 0, 0);
+        self.push(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, k, 0, 0);
         rest(self);
         let skip = self.0.len() - jump - 1;
         self.0[jump].jf = u8::try_from(skip).expect("a block is short");
@@ -362,16 +368,14 @@ fn socket_families(p: &mut Program, profile: Profile, pair: bool) {
     // Raw sockets need a capability that nobody has, but ICMP datagrams and MPTCP need none.
     p.load(offset_argument(0));
     let inet = if profile.deny_inet { EACCES } else { Answer::Allow };
-    let unix = if profile.deny_unix && !pair {
-        EACCES
-    } else {
-        Answer::Allow
-    };
-    for (family, answer) in [
-        (libc::AF_UNIX, unix),
-        (libc::AF_INET, inet),
-        (libc::AF_INET6, inet),
-    ] {
+    match (profile.deny_unix, pair) {
+        (true, true) => p.when_equal(libc::AF_UNIX.cast_unsigned(), unaddressable_pairs),
+        (denied, _) => {
+            p.if_equal(libc::AF_UNIX.cast_unsigned());
+            p.answer(if denied { EACCES } else { Answer::Allow });
+        }
+    }
+    for (family, answer) in [(libc::AF_INET, inet), (libc::AF_INET6, inet)] {
         p.if_equal(family.cast_unsigned());
         p.answer(answer);
     }
@@ -387,6 +391,18 @@ fn socket_families(p: &mut Program, profile: Profile, pair: bool) {
     p.answer(Answer::Allow);
     p.answer(EPERM);
     p.answer(EAFNOSUPPORT);
+}
+
+/// Ends of a stream or packet stream stay with each other. Those of datagrams (and raw ones, which
+/// are the same) send to whatever name they are given. The bits above the type are flags.
+fn unaddressable_pairs(p: &mut Program) {
+    p.load(offset_argument(1));
+    p.push(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0xf, 0, 0);
+    for kind in [libc::SOCK_STREAM, libc::SOCK_SEQPACKET] {
+        p.if_equal(kind.cast_unsigned());
+        p.answer(Answer::Allow);
+    }
+    p.answer(EACCES);
 }
 
 /// What a command adds where its host may use clone3. The architecture was checked by the host's.

@@ -164,6 +164,7 @@ pub fn plan(seal: &Seal, decision: &Decision) -> View {
         "processor and memory layout",
     );
     toolchains(charter, &home, &mut list);
+    skills(charter, decision, &home, &mut list);
     roots(decision, &mut list);
     ways(decision, &home, &mut list);
     list.entries.sort_by_key(|e| e.path.components().count());
@@ -239,6 +240,25 @@ fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
             }
         } else {
             list.add_existing(path, Source::Layered, Access::ReadExec, "toolchain");
+        }
+    }
+}
+
+/// The user's own skills, for the model to read. Where a place is a link, what it leads to is seen.
+fn skills(charter: &Charter, decision: &Decision, home: &Path, list: &mut List) {
+    if !decision.grant.skills().inherit {
+        return;
+    }
+    let config = charter.places.config.as_path();
+    let config = fs::canonicalize(config).unwrap_or_else(|_| config.to_path_buf());
+    let own = config.join("skills");
+    for place in [home.join(".agents/skills"), own.clone()] {
+        let Ok(real) = fs::canonicalize(&place) else {
+            continue;
+        };
+        let is_fine = real == own || policy::protect::root_problem(&real, home, &[]).is_none();
+        if is_fine && real.is_dir() {
+            list.add(real, Source::Same, Access::ReadExec, "the user's skills");
         }
     }
 }

@@ -4,6 +4,7 @@ use super::cgroup::{CommandCgroup, SessionCgroup};
 use super::check::Checker;
 use super::output::Capture;
 use super::processes::{self, Swept};
+use crate::sys::ipc;
 use crate::sys::process::{CommandPlan, Ended, STAGE_STEPS, Waited, kill, spawn_command, wait_any};
 use ferrum_proto::reply::CommandEnd;
 use nix::errno::Errno;
@@ -189,7 +190,10 @@ impl Runner {
                 if let Some(cgroup) = &cgroup {
                     cgroup.kill();
                 }
-                processes::sweep_namespace()
+                let swept = processes::sweep_namespace();
+                // The namespace is the session's: with its processes gone these are nobody's.
+                ipc::remove_all();
+                swept
             }
             Reach::Subreaper { scoped } => processes::sweep_children(
                 started.pid,

@@ -4,7 +4,7 @@ mod harmless;
 mod merge;
 
 use harmless::is_harmless;
-pub use merge::{Merged, fold_worktree, merge};
+pub use merge::{Merged, fold_worktree, merge, without_addresses};
 use std::collections::BTreeMap;
 
 /// One assignment, with the lines that it stands on.
@@ -98,8 +98,8 @@ impl Config {
         names
     }
 
-    /// Keys that are not harmless, with all their values.
-    fn obeyed(&self) -> BTreeMap<Key, Vec<&str>> {
+    /// Keys of entries that are not harmless, with all their values.
+    fn but(&self, is_harmless: &dyn Fn(&Entry) -> bool) -> BTreeMap<Key, Vec<&str>> {
         let mut map: BTreeMap<Key, Vec<&str>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|e| !is_harmless(e)) {
             map.entry(key(entry)).or_default().push(&entry.value);

@@ -12,6 +12,7 @@ mod moved;
 pub mod obeyed;
 pub mod parts;
 mod redirect;
+mod remotes;
 pub mod repos;
 mod sparse;
 mod steering;
@@ -23,8 +24,9 @@ use crate::fs::name::shown;
 use crate::fs::removal::{open_to_owner, remove};
 use crate::sys::mount::mount_id;
 use ferrum_proto::reply::Survey;
+use moved::Identity;
 use obeyed::obeyed_parts;
-use parts::{GIT_NAMES, GitParts, Part, WORKTREE_NAMES, outcome};
+use parts::{GIT_NAMES, GitParts, Part, outcome};
 use redirect::Redirect;
 use repos::{EntryKind, Found, Repository};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,8 @@ pub const LEFTOVERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "
 const REBASE_LIST: &str = "rebase-merge/git-rebase-todo";
 /// Lines that one look tells at most; a command may plant any number of repositories.
 const FINDINGS_MAX: usize = 20;
+/// New repositories that are looked into after each call.
+const FRESH_MAX: usize = 64;
 
 /// A git directory with its covers.
 struct Guarded {
@@ -50,12 +54,22 @@ struct Guarded {
     entry: Part,
     /// Another one looks after the directory that the entry names.
     is_pin: bool,
-    inode: Option<(u64, u64)>,
+    /// A directory of the root around it can be moved, so that no mount holds it.
+    is_nested: bool,
+    identity: Option<Identity>,
     parts: GitParts,
+    /// The text of `config` when the session began.
+    first: String,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     covers: Vec<(PathBuf, u64)>,
     redirect: Option<Redirect>,
     leftovers: BTreeMap<&'static str, Part>,
+}
+
+/// A repository that appeared in this session.
+struct Fresh {
+    repository: Repository,
+    told: Vec<String>,
 }
 
 /// A root's `.ferrum`, or a start-up file of the home at low.
@@ -74,8 +88,10 @@ pub struct Guard {
     obeyed: Obeyed,
     /// What the watch saw before the turn's first act, for the look after it.
     earlier: Found,
-    /// New repositories that were reported, so that each is told once.
-    known: BTreeSet<PathBuf>,
+    /// New repositories, each with what was told of it.
+    fresh: BTreeMap<PathBuf, Fresh>,
+    /// Where private homes and session directories lie on the machine.
+    private: Vec<PathBuf>,
     writable: Vec<PathBuf>,
     /// Where config copies of this host lie, in the mount view.
     copies: Option<PathBuf>,
@@ -114,6 +130,7 @@ impl Guard {
         let mut guarded: Vec<Guarded> = repositories.into_iter().map(Guarded::new).collect();
         for one in &mut guarded {
             one.is_pin = shared.contains(&one.repository.entry);
+            one.is_nested = repos::is_nested(&one.repository.entry, writable);
         }
         let folders: Vec<Folder> = writable
             .iter()
@@ -126,7 +143,8 @@ impl Guard {
             })
             .collect();
         if let Some(copies) = &copies {
-            for (number, one) in guarded.iter_mut().enumerate() {
+            let held = guarded.iter_mut().filter(|g| !g.is_nested);
+            for (number, one) in held.enumerate() {
                 one.cover(&copies.join(number.to_string()))?;
             }
             for folder in folders.iter().filter(|f| f.part != Part::Absent) {
@@ -134,17 +152,24 @@ impl Guard {
             }
             cover_sockets(&found.sockets)?;
         }
-        let known = guarded.iter().map(|g| g.repository.entry.clone()).collect();
         Ok(Self {
             guarded,
             folders,
             watch,
             obeyed,
             earlier: Found::default(),
-            known,
+            fresh: BTreeMap::new(),
+            private: Vec::new(),
             writable: writable.to_vec(),
             copies,
         })
+    }
+
+    /// Tells where directories of the session lie that commands write under another name.
+    #[must_use]
+    pub fn with_private(mut self, places: Vec<PathBuf>) -> Self {
+        self.private = places;
+        self
     }
 
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
@@ -201,6 +226,7 @@ impl Guard {
             }
         }
         self.new_ones(found, &mut findings);
+        self.disarm(&mut findings);
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
@@ -224,19 +250,11 @@ impl Guard {
             if let Some(copies) = &self.copies {
                 heal_copied_config(&repository.git_dir, copies);
             }
-            let mut obeyed = obeyed_parts(&repository.git_dir);
-            if self.leads_out(&repository) {
-                obeyed.push("a git directory outside the writable roots".into());
-            }
-            if obeyed.is_empty() || !self.known.insert(repository.entry.clone()) {
-                continue;
-            }
-            findings.push(format!(
-                "new repository {}: git would obey {}",
-                shown(&repository.entry),
-                obeyed.join(", ")
-            ));
+            let told = Vec::new();
+            let fresh = Fresh { repository, told };
+            self.fresh.entry(fresh.repository.entry.clone()).or_insert(fresh);
         }
+        self.tell_fresh(findings);
         for folder in found.directories.iter().filter(|d| d.ends_with(".ferrum")) {
             if !self.folders.iter().any(|f| f.path == **folder) && folder.join("config.toml").exists() {
                 findings.push(format!(
@@ -245,6 +263,26 @@ impl Guard {
                 ));
             }
         }
+    }
+
+    /// Those of the session's own making may be armed by a later call.
+    fn tell_fresh(&mut self, findings: &mut Findings) {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        for Fresh { repository, told } in fresh.values_mut().take(FRESH_MAX) {
+            let mut obeyed = obeyed_parts(&repository.git_dir);
+            if self.leads_out(repository) {
+                obeyed.push("a git directory outside the writable roots".into());
+            }
+            if !obeyed.is_empty() && obeyed != *told {
+                findings.push(format!(
+                    "new repository {}: git would obey {}",
+                    shown(&repository.entry),
+                    obeyed.join(", ")
+                ));
+            }
+            *told = obeyed;
+        }
+        self.fresh = fresh;
     }
 
     /// A gitfile or link to a place that may hold something else for whoever comes from outside.
@@ -295,16 +333,16 @@ impl Guarded {
             EntryKind::File | EntryKind::Symlink => Part::of(&repository.entry),
             EntryKind::Directory | EntryKind::Bare => Part::Absent,
         };
-        let inode = fs::symlink_metadata(&repository.entry)
-            .ok()
-            .map(|m| (m.dev(), m.ino()));
+        let identity = Identity::of(&repository.entry);
         let parts = GitParts::of(&repository.git_dir);
         let leftovers = leftovers(&repository.git_dir);
         Self {
+            first: parts::text(&parts.config).unwrap_or_default(),
             repository,
             entry,
             is_pin: false,
-            inode,
+            is_nested: false,
+            identity,
             parts,
             covers: Vec::new(),
             redirect: None,
@@ -327,12 +365,7 @@ impl Guarded {
             EntryKind::Directory | EntryKind::Bare => bind_here(&entry, &entry, false)?,
         }
         self.remember(git_dir.clone());
-        let worktrees = fs::read_dir(git_dir.join("worktrees"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let pointers = worktrees.flat_map(|w| WORKTREE_NAMES.map(|name| w.path().join(name)));
-        for path in GIT_NAMES.iter().map(|n| git_dir.join(n)).chain(pointers) {
+        for path in GIT_NAMES.iter().map(|n| git_dir.join(n)) {
             if fs::symlink_metadata(&path).is_ok() {
                 bind_here(&path, &path, true)?;
                 self.remember(path);
@@ -399,9 +432,7 @@ impl Guarded {
             self.covers.clear();
             self.redirect = None;
             self.parts = GitParts::of(&self.repository.git_dir);
-            self.inode = fs::symlink_metadata(&self.repository.entry)
-                .ok()
-                .map(|m| (m.dev(), m.ino()));
+            self.identity = Identity::of(&self.repository.entry);
             if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink) {
                 self.entry = Part::of(&self.repository.entry);
             }
@@ -409,8 +440,9 @@ impl Guarded {
         if let Some(redirect) = &mut self.redirect {
             redirect.refresh();
         }
+        self.parts.know_worktrees();
         for (path, part) in &mut self.parts.others {
-            if *part == Part::Absent {
+            if !self.covers.iter().any(|(covered, _)| covered == path) {
                 *part = Part::of(path);
             }
         }
@@ -444,6 +476,7 @@ impl Guarded {
                     findings.push(outcome(path, part.restore(path)));
                 }
             }
+            findings.extend(self.parts.put_back_pointers());
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
                 // Not there when the covers were made, or not ours to write.
@@ -463,12 +496,17 @@ impl Guarded {
         }
     }
 
-    /// Where it is a file or a link that mounts do not hold.
+    /// Where it is a file or a link that mounts do not hold. A nested one may be removed: git then
+    /// looks further up, where the root's own repository is.
     fn put_back_entry(&self) -> Option<String> {
         let entry = &self.repository.entry;
         let is_text = matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink);
-        let is_changed = is_text && !self.is_covered() && Part::of(entry) != self.entry;
-        is_changed.then(|| outcome(entry, self.entry.restore(entry)))
+        if !is_text || self.is_covered() {
+            return None;
+        }
+        let now = Part::of(entry);
+        let is_removed = self.is_nested && now == Part::Absent;
+        (now != self.entry && !is_removed).then(|| outcome(entry, self.entry.restore(entry)))
     }
 
     fn fold_sparse(&self) {
@@ -488,30 +526,6 @@ impl Guarded {
                 }
             }
         }
-    }
-
-    /// Without mounts a git directory can be moved away and another put in its place: finds the
-    /// old one by its inode and exchanges the two.
-    fn moved_back(&mut self, roots: &[PathBuf]) -> Findings {
-        let Some(inode) = self.inode.filter(|_| self.covers.is_empty()) else {
-            return Findings::new();
-        };
-        let entry = &self.repository.entry;
-        let now = fs::symlink_metadata(entry).ok().map(|m| (m.dev(), m.ino()));
-        if now == Some(inode) || self.repository.kind == EntryKind::File {
-            return Findings::new();
-        }
-        let Some(place) = roots.iter().find_map(|root| find_inode(root, inode)) else {
-            return Findings::new();
-        };
-        let flags = if now.is_some() {
-            nix::fcntl::RenameFlags::RENAME_EXCHANGE
-        } else {
-            nix::fcntl::RenameFlags::RENAME_NOREPLACE
-        };
-        let here = nix::fcntl::AT_FDCWD;
-        let result = nix::fcntl::renameat2(here, &place, here, entry, flags).map_err(std::io::Error::from);
-        vec![outcome(entry, result)]
     }
 }
 
@@ -599,25 +613,6 @@ fn heal_copied_config(git_dir: &Path, copies: &Path) {
         // Left as it was where this fails: git then says so itself.
         let _ = part.restore(&path);
     }
-}
-
-/// Looks for a directory by inode, breadth first, within the bounds of a walk.
-fn find_inode(root: &Path, inode: (u64, u64)) -> Option<PathBuf> {
-    let mut open = vec![root.to_path_buf()];
-    let mut seen = 0;
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            seen += 1;
-            let Ok(meta) = entry.metadata() else { continue };
-            if (meta.dev(), meta.ino()) == inode {
-                return Some(entry.path());
-            }
-            if meta.is_dir() && seen < repos::WALK_DIRECTORIES_MAX {
-                open.push(entry.path());
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]

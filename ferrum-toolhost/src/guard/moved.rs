@@ -3,22 +3,45 @@
 //! Covers move along with their directory, so the guard only has to learn the new names. The old
 //! ones stay guarded as places where nothing was: what appears there is not what was moved away.
 
-use super::parts::GitParts;
-use super::repos::{EntryKind, Repository};
-use super::{Guard, Guarded};
+use super::parts::{GitParts, outcome};
+use super::repos::{self, EntryKind, Repository};
+use super::{Findings, Guard, Guarded};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What tells one object of a file system from others: device, inode, and the time of its birth,
+/// since the inode of a removed one is given away again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    born: Option<SystemTime>,
+}
+
+impl Identity {
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().map(|meta| Self::new(&meta))
+    }
+
+    fn new(meta: &fs::Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            born: meta.created().ok(),
+        }
+    }
+}
 
 impl Guard {
-    /// Recognises guarded directories, by inode, among the repositories that appeared.
+    /// Recognises guarded directories among the repositories that appeared.
     pub(super) fn follow(&mut self, appeared: &[Repository]) {
         for repository in appeared {
-            let inode = fs::symlink_metadata(&repository.entry).map(|m| (m.dev(), m.ino()));
-            let moved = self
-                .guarded
-                .iter()
-                .find(|g| g.inode.is_some() && g.inode == inode.as_ref().ok().copied() && g.went_away());
+            let Some(identity) = Identity::of(&repository.entry) else {
+                continue;
+            };
+            let moved = (self.guarded.iter()).find(|g| g.identity == Some(identity) && g.went_away());
             let Some((from, to)) = moved.map(|g| (top_of(&g.repository), top_of(repository))) else {
                 continue;
             };
@@ -37,11 +60,11 @@ impl Guard {
         let own: Vec<PathBuf> = self
             .guarded
             .iter()
-            .filter(|g| g.inode.is_some())
+            .filter(|g| g.identity.is_some())
             .map(|g| g.repository.entry.clone())
             .collect();
         self.guarded
-            .retain(|g| g.inode.is_some() || !own.contains(&g.repository.entry));
+            .retain(|g| g.identity.is_some() || !own.contains(&g.repository.entry));
         self.guarded.extend(old.into_iter().map(|entry| {
             Guarded::new(Repository {
                 git_dir: entry.clone(),
@@ -57,8 +80,32 @@ impl Guarded {
     /// then moved back, not followed.
     fn went_away(&self) -> bool {
         let entry = &self.repository.entry;
-        let is_absent = |path: &Path| fs::symlink_metadata(path).is_err();
         is_absent(entry) && (!self.covers.is_empty() || entry.parent().is_some_and(is_absent))
+    }
+
+    /// Without mounts a git directory can be moved away and another put in its place: finds the
+    /// old one by its inode and exchanges the two.
+    pub(super) fn moved_back(&mut self, roots: &[PathBuf]) -> Findings {
+        let Some(identity) = self.identity.filter(|_| self.covers.is_empty()) else {
+            return Findings::new();
+        };
+        let entry = &self.repository.entry;
+        let now = Identity::of(entry);
+        let went_with_its_directory = now.is_none() && entry.parent().is_none_or(is_absent);
+        if now == Some(identity) || went_with_its_directory || self.repository.kind == EntryKind::File {
+            return Findings::new();
+        }
+        let Some(place) = roots.iter().find_map(|root| find(root, identity)) else {
+            return Findings::new();
+        };
+        let flags = if now.is_some() {
+            nix::fcntl::RenameFlags::RENAME_EXCHANGE
+        } else {
+            nix::fcntl::RenameFlags::RENAME_NOREPLACE
+        };
+        let here = nix::fcntl::AT_FDCWD;
+        let result = nix::fcntl::renameat2(here, &place, here, entry, flags).map_err(std::io::Error::from);
+        vec![outcome(entry, result)]
     }
 
     /// Takes over the names below `to`; returns the new entry if this one was moved.
@@ -69,7 +116,7 @@ impl Guarded {
             rest => Some(to.join(rest)),
         };
         let entry = moved(&self.repository.entry)?;
-        if self.inode.is_none() || fs::symlink_metadata(&entry).is_err() {
+        if self.identity.is_none() || fs::symlink_metadata(&entry).is_err() {
             return None;
         }
         let rename = |path: &mut PathBuf| {
@@ -92,6 +139,29 @@ fn top_of(repository: &Repository) -> PathBuf {
         (EntryKind::Directory, Some(top)) => top.to_path_buf(),
         _ => repository.entry.clone(),
     }
+}
+
+fn is_absent(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err()
+}
+
+/// Looks for a directory, breadth first, within the bounds of a walk.
+fn find(root: &Path, wanted: Identity) -> Option<PathBuf> {
+    let mut open = vec![root.to_path_buf()];
+    let mut seen = 0;
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            seen += 1;
+            let Ok(meta) = entry.metadata() else { continue };
+            if Identity::new(&meta) == wanted {
+                return Some(entry.path());
+            }
+            if meta.is_dir() && seen < repos::WALK_DIRECTORIES_MAX {
+                open.push(entry.path());
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! Sample hooks are inert (git never runs a name that ends in `.sample`) and are left out.
 
-use super::config;
+use super::{config, repos};
 use crate::fs::name::shown;
 use crate::fs::removal::{in_open_parent, remove};
 use std::collections::BTreeMap;
@@ -223,20 +223,59 @@ impl GitParts {
         }
     }
 
+    /// Worktrees that were added since become known, and those that are gone are forgotten: one of the
+    /// same name may be added again.
+    pub fn know_worktrees(&mut self) {
+        let (others, own) = (&mut self.others, &self.git_dir);
+        others.retain(|(path, _)| {
+            path.parent()
+                .is_some_and(|parent| parent == own || parent.is_dir())
+        });
+        let worktrees = fs::read_dir(self.git_dir.join("worktrees"));
+        for worktree in worktrees.into_iter().flatten().flatten() {
+            for path in WORKTREE_NAMES.map(|name| worktree.path().join(name)) {
+                if !self.others.iter().any(|(known, _)| *known == path) {
+                    let part = Part::of(&path);
+                    self.others.push((path, part));
+                }
+            }
+        }
+    }
+
     /// Puts back what differs, the config file key by key. Returns what was done, one line each.
     #[must_use]
     pub fn put_back(&mut self) -> Vec<String> {
+        let own = self.git_dir.clone();
+        let names = self.others.iter().filter(|(path, _)| path.parent() == Some(&own));
+        let changed = names.filter(|(path, part)| !same_in_effect(&Part::of(path), part));
+        let mut done: Vec<String> = changed
+            .map(|(path, part)| outcome(path, part.restore(path)))
+            .collect();
+        done.extend(self.put_back_pointers());
+        done.extend(self.put_back_config());
+        done
+    }
+
+    /// The pointers of worktrees alone. Git may remove a registration as a whole, and change where
+    /// a worktree is when that was moved.
+    #[must_use]
+    pub fn put_back_pointers(&mut self) -> Vec<String> {
         let mut done = Vec::new();
-        for (path, part) in &self.others {
-            // The registration of a worktree that is gone as a whole was removed by git itself.
-            let gone = path.parent().is_some_and(|p| p != self.git_dir && !p.exists());
-            let now = Part::of(path);
-            if gone || same_in_effect(&now, part) {
+        for (path, part) in &mut self.others {
+            let registration = path.parent().unwrap_or(&self.git_dir);
+            if registration == self.git_dir || !registration.exists() {
                 continue;
             }
-            done.push(outcome(path, part.restore(path)));
+            let now = Part::of(path);
+            if now == *part {
+                continue;
+            }
+            if path.ends_with("gitdir") && is_pointed_back(&now, registration) {
+                *part = now;
+            } else {
+                done.push(outcome(path, part.restore(path)));
+            }
         }
-        done.extend(self.put_back_config());
         done
     }
 
@@ -274,6 +313,16 @@ impl GitParts {
             merged.dropped.join(", ")
         ))
     }
+}
+
+/// The place that `gitdir` names is a worktree whose own file names the registration.
+fn is_pointed_back(gitdir: &Part, registration: &Path) -> bool {
+    let Some(place) = text(gitdir) else { return false };
+    let place = registration.join(place.trim_end_matches('\n'));
+    place.ends_with(".git")
+        && fs::symlink_metadata(&place).is_ok_and(|m| m.is_file())
+        && repos::git_file_target(&place)
+            .is_some_and(|target| Ok(target) == fs::canonicalize(registration).map_err(drop))
 }
 
 /// An absent hooks directory and one without hooks mean the same to git.

@@ -81,6 +81,13 @@ impl Redirect {
         }
     }
 
+    /// Makes `text` the content of both.
+    pub(super) fn set(&mut self, text: String) -> std::io::Result<()> {
+        self.write(&text)?;
+        self.text = text;
+        self.reset_copy()
+    }
+
     fn write(&mut self, text: &str) -> std::io::Result<()> {
         self.real.seek(SeekFrom::Start(0))?;
         self.real.write_all(text.as_bytes())?;

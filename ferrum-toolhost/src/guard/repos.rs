@@ -204,10 +204,17 @@ pub fn repositories_at(entry: &Path) -> Vec<Repository> {
     all
 }
 
-/// The git directories of submodules below `<git_dir>/modules`, each shown as a bare one.
+/// Where a git directory keeps those of its submodules: its own, and those of each linked worktree.
+fn module_places(git_dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let worktrees = fs::read_dir(git_dir.join("worktrees")).into_iter();
+    let linked = worktrees.flatten().flatten().map(|w| w.path().join("modules"));
+    linked.chain([git_dir.join("modules")])
+}
+
+/// The git directories of submodules that `git_dir` holds, each shown as a bare one.
 pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
     let mut all = Vec::new();
-    let mut open = vec![(git_dir.join("modules"), 0)];
+    let mut open: Vec<_> = module_places(git_dir).map(|place| (place, 0)).collect();
     while let Some((directory, depth)) = open.pop() {
         if depth > 16 || all.len() > 4096 {
             break;
@@ -226,13 +233,25 @@ pub(super) fn modules_of(git_dir: &Path) -> Vec<Repository> {
                     kind: EntryKind::Bare,
                     git_dir: path.clone(),
                 });
-                open.push((path.join("modules"), depth + 1));
+                open.extend(module_places(&path).map(|place| (place, depth + 1)));
             } else {
                 open.push((path, depth + 1));
             }
         }
     }
     all
+}
+
+/// True where a directory between the root and the entry can be moved: mounts then hold nothing,
+/// and would only be in the way of whoever removes the tree around it.
+#[must_use]
+pub fn is_nested(entry: &Path, roots: &[PathBuf]) -> bool {
+    let inside = roots.iter().filter_map(|root| entry.strip_prefix(root).ok());
+    let innermost = inside.min_by_key(|rest| rest.iter().count());
+    innermost.is_some_and(|rest| match rest.iter().position(|name| name == ".git") {
+        Some(at) => at > 0,
+        None => rest.iter().count() > 1,
+    })
 }
 
 /// Entries whose git directory another one looks after: the one that is the directory itself, or
@@ -363,13 +382,21 @@ mod tests {
         let root = root.path().canonicalize().unwrap();
         git_dir(&root.join(".git"));
         git_dir(&root.join(".git/modules/a/b"));
+        git_dir(&root.join(".git/worktrees/w/modules/m"));
         git_dir(&root.join("vendor/n/.git"));
         git_dir(&root.join("remote.git"));
         let mut found = Found::default();
         walk(&root, &mut found);
         let mut entries: Vec<_> = found.repositories.iter().map(|r| r.entry.clone()).collect();
         entries.sort();
-        let wanted = [".git", ".git/modules/a/b", "remote.git", "vendor/n/.git"].map(|p| root.join(p));
+        let wanted = [
+            ".git",
+            ".git/modules/a/b",
+            ".git/worktrees/w/modules/m",
+            "remote.git",
+            "vendor/n/.git",
+        ]
+        .map(|p| root.join(p));
         assert_eq!(entries, wanted);
         assert!(!found.directories.iter().any(|d| d.starts_with(root.join(".git"))));
         assert!(!found.directories.contains(&root.join("remote.git/objects")));

@@ -175,7 +175,13 @@ impl Start {
         } else {
             Vec::new()
         };
+        let private = [
+            &self.seal.charter.places.cache,
+            &self.seal.session_dir,
+            &self.seal.home_dir,
+        ];
         Guard::new(self.decision.grant.writable_roots(), outside, single, copies)
+            .map(|guard| guard.with_private(private.map(|p| p.to_path_buf()).into()))
     }
 
     /// Sockets in what the view shows of the user's own without being a root that the guard walks.

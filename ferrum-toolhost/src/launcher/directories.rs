@@ -87,14 +87,11 @@ impl Directories {
         };
         let parts = ["tmp", "vartmp", "layers", "corner"].map(|p| session.join(p));
         for directory in [&session].into_iter().chain(&parts).chain([&home]) {
-            private(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
-            if let Some(owner) = owner {
-                give(directory, owner).map_err(|e| format!("{}: {e}", directory.display()))?;
-            }
-        }
-        // As in any /tmp: several programs of the session may share it.
-        for directory in &parts[..2] {
-            let _ = fs::set_permissions(directory, fs::Permissions::from_mode(0o1777));
+            // As in any /tmp: several programs of the session may share it.
+            let is_shared = parts[..2].contains(directory);
+            private(directory)
+                .and_then(|()| settle(directory, is_shared, owner))
+                .map_err(|e| format!("{}: {e}", directory.display()))?;
         }
         Ok((session, home))
     }
@@ -141,14 +138,17 @@ fn private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a directory to another uid. It may lie in one that is that uid's already, so it is opened
-/// without following a link that was put in its place meanwhile.
-fn give(directory: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+/// Opens a directory to all, and gives it to another uid. It may lie in one that is that uid's already,
+/// so all is done to what was opened, and no link is followed that was put in its place meanwhile.
+fn settle(directory: &Path, is_shared: bool, owner: Option<(u32, u32)>) -> io::Result<()> {
     let opened = fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
         .open(directory)?;
-    fchown(&opened, Some(uid), Some(gid))
+    if is_shared {
+        opened.set_permissions(fs::Permissions::from_mode(0o1777))?;
+    }
+    owner.map_or(Ok(()), |(uid, gid)| fchown(&opened, Some(uid), Some(gid)))
 }
 
 /// Another uid has to pass through our directories to reach its own, but not to list them. Only

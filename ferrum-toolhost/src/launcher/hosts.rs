@@ -6,7 +6,7 @@ use crate::sys::process::{Pid, RolePlan, Waited, is_child, kill, spawn_role, wai
 use ferrum_proto::charter::{Charter, Wish};
 use ferrum_proto::frame;
 use ferrum_proto::limits::SEAL_BYTES_MAX;
-use ferrum_proto::seal::Seal;
+use ferrum_proto::seal::{Lint, Seal};
 use ferrum_proto::terms::PathBytes;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl, open};
@@ -98,6 +98,7 @@ impl Hosts {
             cwd: cwd.clone(),
             session_dir: PathBytes::from(session_dir.as_path()),
             home_dir: PathBytes::from(home_dir.as_path()),
+            lint: None,
         };
         // The directory is root's: another uid can make nothing in it.
         let cgroup = cgroup.as_ref().ok().filter(|_| become_user.is_none());
@@ -127,6 +128,31 @@ impl Hosts {
         wish: Wish,
         socket: OwnedFd,
     ) -> Result<(), String> {
+        self.check(number, cwd, wish, None, socket)
+    }
+
+    /// Starts a host in role check that only looks at project files.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn open_lint(
+        &mut self,
+        number: u32,
+        cwd: &PathBytes,
+        file: Option<PathBytes>,
+        socket: OwnedFd,
+    ) -> Result<(), String> {
+        self.check(number, cwd, Wish::default(), Some(Lint { file }), socket)
+    }
+
+    fn check(
+        &mut self,
+        number: u32,
+        cwd: &PathBytes,
+        wish: Wish,
+        lint: Option<Lint>,
+        socket: OwnedFd,
+    ) -> Result<(), String> {
         let charter = self.charter_for(&wish)?;
         let directory = self.directory(cwd)?;
         let seal = Seal {
@@ -135,6 +161,7 @@ impl Hosts {
             cwd: cwd.clone(),
             session_dir: PathBytes::default(),
             home_dir: PathBytes::default(),
+            lint,
         };
         let role = Role {
             name: c"check",

@@ -58,25 +58,26 @@ impl Around<'_> {
     /// # Errors
     /// The first [`Problem`].
     pub fn files(&self, cwd: &Path) -> Result<Vec<(ProjectFile, String)>, Problem> {
-        let mut files = Vec::new();
-        for directory in self.directories(cwd) {
-            if let Some(text) = self.read(directory)? {
-                let written = text.text.clone();
-                files.push((text.understood()?, written));
-                if self.charter.ancestors == Ancestors::Nearest {
-                    break;
-                }
-            }
-        }
-        Ok(files)
+        let texts = self.texts(cwd).filter_map(Result::transpose);
+        let understood = texts.map(|text| {
+            let text = text?;
+            let written = text.text.clone();
+            Ok((text.understood()?, written))
+        });
+        understood.collect()
     }
 
-    /// The directories that may hold one, nearest first.
-    pub fn directories<'p>(&self, cwd: &'p Path) -> impl Iterator<Item = &'p Path> {
+    /// What stands in `cwd` and in its ancestors, nearest first, as far as it counts.
+    pub fn texts(&self, cwd: &Path) -> impl Iterator<Item = Result<Option<Text>, Problem>> {
         let own = self.charter.places.config.as_path();
         let own = fs::canonicalize(own).unwrap_or_else(|_| own.to_path_buf());
-        cwd.ancestors()
-            .filter(move |directory| directory.join(".ferrum") != own)
+        let all = cwd.ancestors().filter(move |dir| dir.join(".ferrum") != own);
+        let mut is_over = false;
+        all.map_while(move |directory| {
+            let text = (!is_over).then(|| self.read(directory))?;
+            is_over = self.charter.ancestors == Ancestors::Nearest && !matches!(text, Ok(None));
+            Some(text)
+        })
     }
 
     /// The text of a directory's project file, if it has one.

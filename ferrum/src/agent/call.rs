@@ -8,7 +8,7 @@ use crate::session::log::Log;
 use crate::tools::args::{self, Call};
 use crate::tools::catalog::{self, Tool};
 use crate::tools::history;
-use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Outcome, Refusal, Reply};
+use ferrum_proto::reply::{CommandEnd, CommandReport, Denial, Outcome, Refusal, Reply, Timings};
 use ferrum_proto::terms::{Isolation, PathBytes};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ pub struct CallResult {
     /// Files that it created or changed, as far as it is known.
     pub changed: Vec<PathBytes>,
     pub took: Duration,
+    /// The host's own times; zero where none answered.
+    pub timings: Timings,
 }
 
 /// How a call ended. Refusal, failure and fault are different things.
@@ -49,6 +51,8 @@ pub enum CallOutcome {
     Fault,
     /// The turn was cut during the call; its effect is unknown.
     Interrupted,
+    /// The turn ended before the call's turn came; nothing was started.
+    NotRun,
 }
 
 impl CallOutcome {
@@ -63,6 +67,18 @@ impl CallOutcome {
             Self::NotStarted => "not_started",
             Self::Fault => "fault",
             Self::Interrupted => "interrupted",
+            Self::NotRun => "not_run",
+        }
+    }
+
+    /// What policy said, as far as the front knows.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        match self {
+            Self::Done | Self::Failed => "allowed",
+            Self::Refused(_) => "refused",
+            Self::Invalid | Self::NotStarted | Self::NotRun => "not_asked",
+            Self::Fault | Self::Interrupted => "unknown",
         }
     }
 
@@ -75,14 +91,15 @@ impl CallOutcome {
             | Self::Invalid
             | Self::NotStarted
             | Self::Fault
-            | Self::Interrupted => None,
+            | Self::Interrupted
+            | Self::NotRun => None,
         }
     }
 }
 
 impl CallResult {
     /// A call that came to nothing.
-    pub(super) fn error(outcome: CallOutcome, text: String) -> Self {
+    pub(crate) fn error(outcome: CallOutcome, text: String) -> Self {
         Self {
             text,
             outcome,
@@ -92,6 +109,7 @@ impl CallResult {
             command: None,
             changed: Vec::new(),
             took: Duration::ZERO,
+            timings: Timings::default(),
         }
     }
 
@@ -123,6 +141,7 @@ impl CallResult {
             command: reply.command,
             changed: reply.changed,
             took: Duration::ZERO,
+            timings: reply.timings,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::event::{Event, Reason, Sink, Totals};
 use super::guard::{Advice, Guard};
 use super::message::{ContentBlock, Message, Role, ToolUse, Usage, open_calls};
 use super::redact::Redactor;
+use crate::audit::{self, AuditError, AuditLog};
 use crate::host::client::{Fault, ToolHost};
 use crate::provider::{self, Completion, Finish, Provider, ProviderError, Request};
 use crate::session::log::{Log, LogError};
@@ -17,7 +18,7 @@ use crate::tools::catalog::Tool;
 use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::{Granted, Ready};
 use futures_util::future::join_all;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::pin::pin;
 use std::time::Duration;
@@ -31,6 +32,7 @@ const SURVEY_MS_MAX: u64 = 5_000;
 const LAST_REQUEST: &str = "The tool budget of this turn is used up. Do not call tools. Give your findings so far, what is \
      unfinished, and the next steps.";
 const CUT_RESULT: &str = "not run: the message was cut by the provider's output limit, so its calls are not whole. Use smaller steps.";
+const NOT_RUN_RESULT: &str = "not run: the turn was interrupted before it";
 const INTERRUPTED_RESULT: &str = "no result: interrupted; whether the call had an effect is unknown";
 
 /// The conversation as it is sent.
@@ -49,6 +51,17 @@ pub enum End {
     Stopped(String),
 }
 
+impl End {
+    /// The word of event stream and audit log.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Stopped(_) => "stopped",
+        }
+    }
+}
+
 /// What a turn cannot go on from.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
@@ -56,19 +69,50 @@ pub enum TurnError {
     Provider(#[from] ProviderError),
     #[error(transparent)]
     Log(#[from] LogError),
+    /// What is to be done cannot be logged, so it is not done.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The walls are not to be had.
     #[error(transparent)]
     Host(#[from] Fault),
 }
 
-/// The session's file, and the walls that its header names.
+/// A session's files, open, and the walls that they name.
 pub struct Session {
     pub log: Log,
+    pub audit: AuditLog,
     pub ready: Ready,
+    /// Turns of this process, for the audit log.
+    turns: u64,
+    /// A host was lost, and none has answered since.
+    lost_host: Option<String>,
 }
 
-/// Opens the session's file once the walls are known: its header names them.
-pub type OpenLog<'a> = &'a dyn Fn(&Ready) -> Result<Log, LogError>;
+impl Session {
+    #[must_use]
+    pub fn new(log: Log, audit: AuditLog, ready: Ready) -> Self {
+        Self {
+            log,
+            audit,
+            ready,
+            turns: 0,
+            lost_host: None,
+        }
+    }
+
+    /// Waits until both files are on disk. They are synced side by side.
+    ///
+    /// # Errors
+    /// The first that could not be written.
+    pub async fn durable(&self) -> Result<(), TurnError> {
+        let (log, audit) = futures_util::future::join(self.log.durable(), self.audit.durable()).await;
+        log?;
+        Ok(audit?)
+    }
+}
+
+/// Opens the session's files once the walls are known: they name them.
+pub type Open<'a> = &'a dyn Fn(Ready) -> Result<Session, TurnError>;
 
 /// One turn and everything it needs.
 pub struct Turn<'a, H, S> {
@@ -77,7 +121,7 @@ pub struct Turn<'a, H, S> {
     pub conversation: &'a mut Conversation,
     /// Opened beside the first request.
     pub session: &'a mut Option<Session>,
-    pub open_log: OpenLog<'a>,
+    pub open: Open<'a>,
     pub tools: &'a [&'static Tool],
     pub redactor: &'a Redactor,
     pub sink: &'a mut S,
@@ -114,6 +158,9 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// [`TurnError`]; the session then holds everything up to it.
     pub async fn run(&mut self, user: Message) -> Result<End, TurnError> {
         self.push(user)?;
+        if let Some(session) = &mut self.session {
+            session.turns += 1;
+        }
         let mut guard = Guard::new(self.rounds_max);
         let mut advice = Advice::Go;
         loop {
@@ -133,8 +180,8 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// event and in the session. `None` where nothing was done; empty where nothing can be known.
     ///
     /// # Errors
-    /// [`LogError`] when it cannot be stored.
-    pub async fn survey(&mut self) -> Result<Option<Survey>, LogError> {
+    /// [`TurnError`] when it cannot be stored.
+    pub async fn survey(&mut self) -> Result<Option<Survey>, TurnError> {
         if !std::mem::take(&mut self.state.acted) {
             return Ok(None);
         }
@@ -153,15 +200,16 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             granted,
             survey: &survey,
         });
-        if let Some(session) = &self.session {
+        if let Some(session) = &mut self.session {
             let fields = Map::from_iter([("steering".to_owned(), record::steering(&survey))]);
             session.log.append(record::metadata(&fields))?;
-            session.log.durable().await?;
+            session.audit.append(&audit::record::steering(&survey))?;
+            session.durable().await?;
         }
         Ok(Some(survey))
     }
 
-    fn unknown(&mut self, why: &str) -> Result<Option<Survey>, LogError> {
+    fn unknown(&mut self, why: &str) -> Result<Option<Survey>, TurnError> {
         let text = format!("which files that programs or agents obey this turn touched is not known: {why}");
         self.sink.record(Event::Notice(&text));
         Ok(Some(Survey::default()))
@@ -170,21 +218,31 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// Completes the record of a turn that was dropped: calls without a result get one.
     ///
     /// # Errors
-    /// [`LogError`] when that cannot be stored.
-    pub async fn interrupted(&mut self, reason: Reason) -> Result<CutAt, LogError> {
-        let open = open_calls(&self.conversation.messages);
+    /// [`TurnError`] when that cannot be stored.
+    pub async fn interrupted(&mut self, reason: Reason) -> Result<CutAt, TurnError> {
+        let open = self.open_calls();
         let at = CutAt {
             phase: if open.is_empty() { "model" } else { "tool" },
             partial: std::mem::take(&mut self.state.partial),
         };
-        for (id, name) in std::mem::take(&mut self.state.running) {
-            let result = CallResult::error(CallOutcome::Interrupted, INTERRUPTED_RESULT.to_owned());
-            let (id, name, result) = (&id, &name, &result);
-            self.sink.record(Event::ToolResult { id, name, result });
+        let running = std::mem::take(&mut self.state.running);
+        let mut logged = Ok(());
+        for (id, name) in open {
+            let began = running.iter().any(|(running, _)| *running == id);
+            let result = if began {
+                CallResult::error(CallOutcome::Interrupted, INTERRUPTED_RESULT.to_owned())
+            } else {
+                CallResult::error(CallOutcome::NotRun, NOT_RUN_RESULT.to_owned())
+            };
+            if began {
+                let (id, name, result) = (&id, &name, &result);
+                self.sink.record(Event::ToolResult { id, name, result });
+            }
+            logged = logged.and(self.log_result(&id, &name, &result));
+            self.record_result(&id, result.text, true)?;
         }
-        for id in open {
-            self.record_result(&id, INTERRUPTED_RESULT.to_owned(), true)?;
-        }
+        // The session is completed first, even where nothing more can be logged.
+        let anchor = self.anchor(reason.word()).await;
         let Some(session) = &self.session else {
             return Ok(at);
         };
@@ -192,10 +250,88 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
         if !at.partial.is_empty() {
             cut["partial"] = json!(at.partial);
         }
-        let fields = Map::from_iter([("interrupted".to_owned(), cut)]);
+        let mut fields = Map::from_iter([("interrupted".to_owned(), cut)]);
+        if let Ok(Some(anchor)) = &anchor {
+            fields.insert("audit".to_owned(), anchor.clone());
+        }
         session.log.append(record::metadata(&fields))?;
         session.log.durable().await?;
-        Ok(at)
+        logged.and(anchor.map(|_| at))
+    }
+
+    /// At the end of a turn that ended by itself: the session repeats where the audit log stands.
+    ///
+    /// # Errors
+    /// [`TurnError`] when that cannot be stored.
+    pub async fn close(&mut self, outcome: &str) -> Result<(), TurnError> {
+        let anchor = self.anchor(outcome).await?;
+        let (Some(session), Some(anchor)) = (&self.session, anchor) else {
+            return Ok(());
+        };
+        let fields = Map::from_iter([("audit".to_owned(), anchor)]);
+        session.log.append(record::metadata(&fields))?;
+        Ok(session.log.durable().await?)
+    }
+
+    /// Logs the turn's end. What the session repeats must be on disk before the session is: a
+    /// crash in between would look as if the log's end had been cut off.
+    async fn anchor(&mut self, outcome: &str) -> Result<Option<Value>, TurnError> {
+        let Some(session) = &mut self.session else {
+            return Ok(None);
+        };
+        let refused = self.state.totals.refused;
+        session
+            .audit
+            .append(&audit::record::turn(session.turns, outcome, refused))?;
+        session.audit.durable().await?;
+        Ok(Some(session.audit.anchor().to_json()))
+    }
+
+    /// Id and name of the calls of the last message that have no result.
+    fn open_calls(&self) -> Vec<(String, String)> {
+        let messages = &self.conversation.messages;
+        let open = open_calls(messages);
+        let calls = messages
+            .iter()
+            .rev()
+            .find(|message| message.role == Role::Assistant);
+        let names = calls.into_iter().flat_map(Message::tool_uses);
+        let named = names.filter(|call| open.iter().any(|id| id == call.id));
+        named
+            .map(|call| (call.id.to_owned(), call.name.to_owned()))
+            .collect()
+    }
+
+    /// Logs every call of the last message before anything is done for one of them.
+    fn log_calls(&mut self) -> Result<(), TurnError> {
+        let (Some(session), Some(message)) = (&mut self.session, self.conversation.messages.last()) else {
+            return Ok(());
+        };
+        for call in message.tool_uses() {
+            let arguments = self.redactor.value(call.input);
+            let fields = audit::record::call(session.turns, call.id, call.name, &arguments);
+            session.audit.append(&fields)?;
+        }
+        Ok(())
+    }
+
+    fn log_result(&mut self, id: &str, name: &str, result: &CallResult) -> Result<(), TurnError> {
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        match result.outcome {
+            CallOutcome::Fault | CallOutcome::NotStarted => session.lost_host = Some(result.text.clone()),
+            CallOutcome::Done | CallOutcome::Failed | CallOutcome::Refused(_)
+                if result.isolation.is_some() =>
+            {
+                if let Some(why) = session.lost_host.take() {
+                    session.audit.append(&audit::record::host(&why))?;
+                }
+            }
+            _ => {}
+        }
+        let fields = audit::record::result(session.turns, id, name, result);
+        Ok(session.audit.append(&fields)?)
     }
 
     /// Sends one request. Beside the first one, the walls come up and the session is opened.
@@ -227,7 +363,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             let user = self.conversation.messages.last();
             let opening = async {
                 // Kept at once: the turn may be dropped while the answer is still coming.
-                let session = self.session.insert(open(self.host, self.open_log, user).await?);
+                let session = self.session.insert(open(self.host, self.open, user).await?);
                 tell_session(&sink, self.host.granted(), &session.ready);
                 Ok(())
             };
@@ -254,6 +390,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             return Ok(false);
         }
         self.push(message)?;
+        self.log_calls()?;
         // Nothing is shown, and nothing is changed, before the words behind it are durable. Where
         // an answer only looks at things, writing and looking overlap.
         if has_text || !has_calls || self.has_mutating_call() {
@@ -283,8 +420,10 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
         } else {
             CUT_RESULT
         };
-        for id in open_calls(&self.conversation.messages) {
-            self.record_result(&id, why.to_owned(), true)?;
+        for (id, name) in self.open_calls() {
+            let result = CallResult::error(CallOutcome::NotRun, why.to_owned());
+            self.record_result(&id, result.text.clone(), true)?;
+            self.log_result(&id, &name, &result)?;
         }
         self.durable().await?;
         Ok(Some(end))
@@ -364,8 +503,8 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             name: &call.name,
             result: &result,
         });
-        self.record_result(&call.id, result.text, result.is_error)?;
-        Ok(())
+        self.record_result(&call.id, result.text.clone(), result.is_error)?;
+        self.log_result(&call.id, &call.name, &result)
     }
 
     fn record_result(&mut self, id: &str, text: String, is_error: bool) -> Result<(), LogError> {
@@ -381,9 +520,9 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
         Ok(())
     }
 
-    async fn durable(&self) -> Result<(), LogError> {
+    async fn durable(&self) -> Result<(), TurnError> {
         match &self.session {
-            Some(session) => session.log.durable().await,
+            Some(session) => session.durable().await,
             None => Ok(()),
         }
     }
@@ -423,17 +562,14 @@ async fn beside<A, B>(
     }
 }
 
-async fn open(
-    host: &impl ToolHost,
-    open_log: OpenLog<'_>,
-    user: Option<&Message>,
-) -> Result<Session, TurnError> {
+async fn open(host: &impl ToolHost, open: Open<'_>, user: Option<&Message>) -> Result<Session, TurnError> {
     let ready = host.ready().await?;
-    let log = open_log(&ready)?;
+    let mut session = open(ready)?;
+    session.turns = 1;
     if let Some(user) = user.filter(|message| message.role == Role::User) {
-        log.append(record::message(user))?;
+        session.log.append(record::message(user))?;
     }
-    Ok(Session { log, ready })
+    Ok(session)
 }
 
 fn tell_session(sink: &RefCell<&mut impl Sink>, granted: &Granted, ready: &Ready) {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::agent::message::{ContentBlock, close_pairs};
+use crate::audit::chain::Keyed;
+use crate::audit::{AuditLog, verify};
 use crate::host::Cause;
 use crate::host::client::ToolResult;
 use crate::provider::fake::Fake;
@@ -13,7 +15,7 @@ use ferrum_proto::seal::{Granted, Selection};
 use ferrum_proto::terms::{Containment, Isolation, Network, PathBytes, Require, Shell, Tier};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A host without a kernel: answers by the path or command that it is asked for.
@@ -254,13 +256,17 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
     let redactor = Redactor::new(vec!["key-0123456789abcdef".into()]);
     let (mut sink, mut session) = (Seen::default(), None);
     let tools = catalog::exposed(&host.granted.tools);
-    let open_log = |_: &Ready| Log::open(&path);
+    let open = |ready: Ready| {
+        let keyed = Keyed::new(&[7; 32]);
+        let audit = AuditLog::open(&dir.path().join("audit"), "s", keyed, Map::new())?;
+        Ok(Session::new(Log::open(&path)?, audit, ready))
+    };
     let mut turn = Turn {
         host,
         provider: &mut provider,
         conversation: &mut conversation,
         session: &mut session,
-        open_log: &open_log,
+        open: &open,
         tools: &tools,
         redactor: &redactor,
         sink: &mut sink,
@@ -296,6 +302,10 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         "every call has its result"
     );
     assert!(paired(&sink.events), "{:?}", sink.events);
+    assert_eq!(
+        logged(&dir.path().join("audit")),
+        calls_of(&conversation.messages)
+    );
     Ran {
         end,
         messages: conversation.messages,
@@ -304,6 +314,34 @@ fn run(host: &ScriptedHost, script: Vec<Message>, rounds_max: u32, cancel_after:
         steering,
         refused,
     }
+}
+
+/// Ids of the calls in the audit log, each of which has exactly one result behind it.
+fn logged(dir: &Path) -> Vec<String> {
+    let (mut calls, mut results) = (Vec::new(), Vec::new());
+    let each = |line: &[u8], _: &_| {
+        let record: Value = serde_json::from_slice(line).unwrap();
+        let id = || record["id"].as_str().unwrap_or_default().to_owned();
+        match record["type"].as_str() {
+            Some("call") => calls.push(id()),
+            Some("result") => results.push(id()),
+            _ => {}
+        }
+    };
+    let Ok(checked) = verify::read(dir, "s", &Keyed::new(&[7; 32]), each) else {
+        return Vec::new();
+    };
+    assert_eq!(checked.damage, None);
+    let mut sorted = (calls.clone(), results);
+    sorted.0.sort();
+    sorted.1.sort();
+    assert_eq!(sorted.0, sorted.1);
+    calls
+}
+
+fn calls_of(messages: &[Message]) -> Vec<String> {
+    let calls = messages.iter().flat_map(Message::tool_uses);
+    calls.map(|call| call.id.to_owned()).collect()
 }
 
 const ALL: [&str; 10] = [

@@ -20,6 +20,14 @@ pub struct Dirs {
 }
 
 impl Dirs {
+    /// The directories of this process's environment, for commands that read no configuration.
+    ///
+    /// # Errors
+    /// As [`Dirs::find`].
+    pub fn of_process() -> Result<Self, ConfigError> {
+        Self::find(|name| std::env::var_os(name), account_home)
+    }
+
     /// Reads the variables through `var`; `account_home` is asked when `HOME` is of no use.
     ///
     /// # Errors

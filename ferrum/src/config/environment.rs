@@ -1,5 +1,6 @@
 //! The process environment, split into what commands may be told of and what stays here.
 
+use super::preset::PRESETS;
 use ferrum_proto::terms::PathBytes;
 use secrecy::SecretString;
 use std::collections::BTreeSet;
@@ -7,21 +8,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 /// A copy of the environment, taken once at the start.
+#[derive(Clone)]
 pub struct Environment {
     vars: Vec<(OsString, OsString)>,
 }
-
-/// Names that hold keys of well-known providers, whether a configuration names them or not.
-const PROVIDER_KEYS: [&str; 8] = [
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "OPENCODE_API_KEY",
-    "MINIMAX_API_KEY",
-    "OPENROUTER_API_KEY",
-    "GEMINI_API_KEY",
-    "MISTRAL_API_KEY",
-    "DEEPSEEK_API_KEY",
-];
 
 impl Environment {
     #[must_use]
@@ -58,10 +48,12 @@ impl Environment {
         (!value.is_empty()).then(|| SecretString::from(value))
     }
 
-    /// The names that no command may see: those that hold a provider's key.
+    /// The names that no command may see: those that hold a provider's key, whether the
+    /// configuration names them or not.
     #[must_use]
     pub fn secret_names<'a>(configured: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-        let names: BTreeSet<&str> = configured.into_iter().chain(PROVIDER_KEYS).collect();
+        let known = PRESETS.iter().filter_map(|preset| preset.key);
+        let names: BTreeSet<&str> = configured.into_iter().chain(known).collect();
         names.into_iter().map(str::to_owned).collect()
     }
 

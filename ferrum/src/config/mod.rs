@@ -6,23 +6,28 @@
 mod charter;
 mod dirs;
 mod document;
+mod edit;
 mod environment;
 mod error;
 mod file;
+mod preset;
 mod provider;
 mod settings;
 mod user;
 
 pub use charter::working_directory;
 pub use dirs::Dirs;
+pub use edit::{Change, ConfigFile};
 pub use environment::Environment;
 pub use error::ConfigError;
+pub use preset::{PRESETS, Preset};
 pub use provider::ProviderChoice;
 pub use settings::{
     Color, DiffMode, McpIsolation, McpServer, ModelEntry, ProviderEntry, Safety, Settings, THINKING, Tools,
 };
 pub use user::{NETWORKS, SHELLS, TIERS};
 
+use crate::login::AuthFile;
 use ferrum_proto::charter::{HomeMode, Origin};
 use ferrum_proto::terms::Require;
 use secrecy::SecretString;
@@ -110,7 +115,21 @@ impl Config {
             Environment::secret_names(entries.clone().filter_map(|entry| entry.api_key_env.as_deref()));
         let keys = names.iter().filter_map(|name| self.environment.secret(name));
         let headers = entries.flat_map(|entry| entry.headers.iter().map(|(_, value)| value.clone()));
-        keys.chain(headers).collect()
+        keys.chain(headers).chain(self.tokens()).collect()
+    }
+
+    /// The tokens of a login as they are now, where anything uses one.
+    fn tokens(&self) -> Vec<SecretString> {
+        let file = AuthFile::new(&self.dirs.config);
+        // A file that cannot be read is told of where it is needed.
+        let login = file.read().ok().flatten();
+        login.map_or_else(Vec::new, |login| vec![login.access, login.refresh])
+    }
+
+    /// True when the file or a variable states `key`, for instance `tools.shell`.
+    #[must_use]
+    pub fn states(&self, key: &str) -> bool {
+        self.origins.iter().any(|(known, _)| known == key)
     }
 
     /// The value of an environment variable of the front.

@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::error::ConfigError;
+use super::preset::{PRESETS, Preset};
 use super::settings::ProviderEntry;
 use crate::cli::ModelArgs;
 use crate::provider::{ProviderKind, Thinking, address};
@@ -33,18 +34,31 @@ impl Config {
     /// An unknown provider, a missing model, address or key, or a key that would travel in clear.
     pub fn provider(&self, asked: &ModelArgs) -> Result<ProviderChoice, ConfigError> {
         let settings = &self.settings;
-        let named_model = asked.model.as_ref().or(settings.model.as_ref());
-        let alias = named_model.and_then(|name| settings.models.get(name));
+        let alias = asked.model.as_ref().and_then(|name| settings.models.get(name));
         let of_alias = alias.and_then(|alias| alias.provider.clone());
-        let of_asked_alias = of_alias.clone().filter(|_| asked.model.is_some());
-        let configured = settings.provider.clone().or(of_alias);
-        let wanted = asked.provider.clone().or(of_asked_alias).or(configured.clone());
+        let wanted = asked.provider.clone().or(of_alias).or(self.configured());
         let (name, notice) = match wanted {
             _ if self.offline => (FAKE.to_owned(), None),
             Some(name) => (name, None),
             None => (FAKE.to_owned(), Some(self.no_provider_notice())),
         };
         let entry = self.entry(&name)?;
+        let choice = self.choose(asked, name, entry)?;
+        Ok(ProviderChoice { notice, ..choice })
+    }
+
+    /// The model of a provider that is known already, whether the file has it or not.
+    ///
+    /// # Errors
+    /// A missing model, address or key, or a key that would travel in clear.
+    pub fn choose(
+        &self,
+        asked: &ModelArgs,
+        name: String,
+        entry: ProviderEntry,
+    ) -> Result<ProviderChoice, ConfigError> {
+        let settings = &self.settings;
+        let configured = self.configured();
         let key = self.key(&name, &entry)?;
         self.check_address(&name, &entry, key.is_some())?;
         // A model of another provider's is of no use to this one.
@@ -77,26 +91,39 @@ impl Config {
             model,
             name,
             entry,
-            notice,
+            notice: None,
         })
+    }
+
+    /// What the file names, by itself or through the entry of its model.
+    fn configured(&self) -> Option<String> {
+        let settings = &self.settings;
+        let alias = settings.model.as_ref().and_then(|name| settings.models.get(name));
+        settings
+            .provider
+            .clone()
+            .or_else(|| alias.and_then(|alias| alias.provider.clone()))
     }
 
     fn no_provider_notice(&self) -> String {
         format!(
             "no provider is configured, so the built-in `fake` one answers with a scripted tour; \
-             to use a model, add `provider = \"NAME\"` and a `[providers.NAME]` table to {}",
+             `ferrum setup` connects a model, or add `provider = \"NAME\"` and a `[providers.NAME]` table to {}",
             self.file.display()
         )
     }
 
     fn entry(&self, name: &str) -> Result<ProviderEntry, ConfigError> {
         let entry = self.settings.providers.get(name).cloned();
-        entry.or_else(|| (name == FAKE).then(fake_entry)).ok_or_else(|| {
+        let known = || Preset::named(name).map(|preset| preset.entry(&self.environment));
+        let fake = || (name == FAKE).then(|| ProviderEntry::plain(ProviderKind::Fake));
+        entry.or_else(known).or_else(fake).ok_or_else(|| {
             let names: Vec<&str> = self
                 .settings
                 .providers
                 .keys()
                 .map(String::as_str)
+                .chain(PRESETS.iter().map(|preset| preset.name))
                 .chain([FAKE])
                 .collect();
             let message = format!("there is no provider `{name}`; known are: {}", names.join(", "));
@@ -141,20 +168,6 @@ impl Config {
 }
 
 const FAKE: &str = "fake";
-
-fn fake_entry() -> ProviderEntry {
-    ProviderEntry {
-        kind: ProviderKind::Fake,
-        base_url: None,
-        api_key_env: None,
-        default_model: None,
-        streaming: true,
-        stream_usage: true,
-        allow_insecure_http: false,
-        extra_body: serde_json::Map::new(),
-        headers: Vec::new(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

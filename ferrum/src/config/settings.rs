@@ -143,6 +143,24 @@ pub struct ProviderEntry {
     pub headers: Vec<(String, SecretString)>,
 }
 
+impl ProviderEntry {
+    /// An entry that states its kind alone.
+    #[must_use]
+    pub fn plain(kind: ProviderKind) -> Self {
+        Self {
+            kind,
+            base_url: None,
+            api_key_env: None,
+            default_model: None,
+            streaming: true,
+            stream_usage: true,
+            allow_insecure_http: false,
+            extra_body: serde_json::Map::new(),
+            headers: Vec::new(),
+        }
+    }
+}
+
 /// `[models.NAME]`: another name for a model, with its own facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelEntry {

@@ -1,7 +1,7 @@
 //! AGENTS.md and agents.md: the user's own, then from the file system's root down to the working
 //! directory. The most specific file gets its share of the budget first and stands last.
 
-use super::regular::{Place, Regular, text_of};
+use super::regular::{Place, Regular, invisible, text_of};
 use super::{Instruction, Sources, Texts, cwd, shown, shown_from, top};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -37,41 +37,57 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
     let (mut sections, mut instructions) = (Vec::new(), Vec::new());
     let candidates = candidates(sources, &cwd, &top);
     for candidate in candidates.iter().rev() {
-        let tell = |what: String| format!("context file {}: {what}", shown(&candidate.path));
-        let file = match Regular::open(&candidate.path, candidate.place) {
-            Ok(Some(file)) => file,
-            Ok(None) => continue,
-            Err(why) => {
-                notices.push(tell(format!("{why}; it is left out")));
-                continue;
-            }
+        let Some(file) = candidate.open(notices) else {
+            continue;
         };
         if !seen.insert(file.id) {
             continue;
         }
-        match section(&file, &shown_from(&cwd, &candidate.path), room) {
+        let text = match section(&file, &shown_from(&cwd, &candidate.path), room) {
             Ok((text, told)) => {
-                notices.extend(told.map(tell));
-                if text.is_empty() {
-                    continue;
-                }
-                room -= text.len() + RULE.len();
-                let mut trusted = true;
-                if !candidate.of_user {
-                    let instruction = Instruction::new(&candidate.path, &file);
-                    trusted = sources.believes(&instruction, notices);
-                    instructions.push(instruction);
-                }
-                sections.push(Section { text, trusted });
+                notices.extend(told.map(|what| candidate.remark(&what)));
+                text
             }
-            Err(why) => notices.push(tell(format!("{why}; it is left out"))),
+            Err(why) => {
+                notices.push(candidate.left_out(&why));
+                continue;
+            }
+        };
+        if text.is_empty() {
+            continue;
         }
+        room -= text.len() + RULE.len();
+        let mut trusted = true;
+        if !candidate.of_user {
+            let instruction = Instruction::new(&candidate.path, &file);
+            trusted = sources.believes(&instruction, notices);
+            instructions.push(instruction);
+        }
+        sections.push(Section { text, trusted });
     }
     sections.reverse();
     Texts {
         trusted: render(PREAMBLE, &sections, true),
         untrusted: render("", &sections, false),
         instructions,
+    }
+}
+
+impl Candidate<'_> {
+    fn open(&self, notices: &mut Vec<String>) -> Option<Regular> {
+        let opened = Regular::open(&self.path, self.place);
+        opened.unwrap_or_else(|why| {
+            notices.push(self.left_out(&why));
+            None
+        })
+    }
+
+    fn remark(&self, what: &str) -> String {
+        format!("context file {}: {what}", shown(&self.path))
+    }
+
+    fn left_out(&self, why: &str) -> String {
+        self.remark(&format!("{why}; it is left out"))
     }
 }
 
@@ -120,9 +136,8 @@ fn section(file: &Regular, title: &str, room: usize) -> Result<(String, Option<S
     if text.trim().is_empty() {
         return Ok((String::new(), None));
     }
-    let told = bad.map(|at| format!("byte {at} is not UTF-8; such bytes are replaced"));
     if text.len() <= most && is_whole {
-        return Ok((format!("{heading}{text}"), told));
+        return Ok((format!("{heading}{text}"), oddity(text, bad)));
     }
     let marker = |kept: usize| format!("\n[truncated: {kept} of {} bytes are shown]", file.bytes);
     let kept = text.floor_char_boundary(most - marker(most).len());
@@ -133,6 +148,15 @@ fn section(file: &Regular, title: &str, room: usize) -> Result<(String, Option<S
         CONTEXT_BYTES_MAX >> 10
     );
     Ok((format!("{heading}{text}{marker}"), Some(told)))
+}
+
+/// What is odd about a text that is given as a whole.
+fn oddity(text: &str, bad: Option<usize>) -> Option<String> {
+    if let Some(at) = bad {
+        return Some(format!("byte {at} is not UTF-8 text; such bytes are replaced"));
+    }
+    let hidden = invisible(text);
+    (hidden > 0).then(|| format!("it holds {hidden} characters that nobody sees"))
 }
 
 fn render(preamble: &str, sections: &[Section], trusted: bool) -> String {

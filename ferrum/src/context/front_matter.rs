@@ -86,6 +86,18 @@ mod tests {
                 "b",
                 "one two",
             ),
+            ("---\nname: 123\ndescription: yes\n---\n", "123", "yes"),
+            (
+                "---\n# a remark\nname: !!str b\n\ndescription: c # d\n---\n",
+                "b",
+                "c",
+            ),
+            (
+                "---\nname: b\ndescription: a\n  folded plain\n  scalar\n---\n",
+                "b",
+                "a folded plain scalar",
+            ),
+            ("---\n{name: b, description: \"c, d\"}\n---\n", "b", "c, d"),
             (
                 "---\nname: 'it-s' # why\ndescription: \"a: \\\"b\\\"\"\n---",
                 "it-s",

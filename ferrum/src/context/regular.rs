@@ -117,10 +117,13 @@ fn belongs(meta: &Metadata, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes as text: a byte order mark goes, line ends become LF. The second value is where the first
-/// byte stands that is not UTF-8; such bytes become U+FFFD. Where the bytes are only the beginning
+/// Bytes as text: a byte order mark goes, line ends become LF, UTF-16 with its mark is understood. The
+/// second value is where the first byte stands that is no text; such bytes become U+FFFD. Where the bytes are only the beginning
 /// of a file, a character that their end cuts in two is dropped.
 pub(super) fn text_of(bytes: &[u8], is_whole: bool) -> (String, Option<usize>) {
+    if let Some(text) = utf16(bytes) {
+        return (clean(&text), None);
+    }
     let body = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let (text, bad) = match std::str::from_utf8(body) {
         Ok(text) => (text.to_owned(), None),
@@ -133,7 +136,32 @@ pub(super) fn text_of(bytes: &[u8], is_whole: bool) -> (String, Option<usize>) {
             (String::from_utf8_lossy(body).into_owned(), Some(at))
         }
     };
-    (text.replace("\r\n", "\n"), bad)
+    let nul = bytes.iter().position(|byte| *byte == 0);
+    (clean(&text), bad.into_iter().chain(nul).min())
+}
+
+/// Some providers refuse a NUL.
+fn clean(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\0', "\u{fffd}")
+}
+
+fn utf16(bytes: &[u8]) -> Option<String> {
+    let unit: fn([u8; 2]) -> u16 = match bytes.get(..2)? {
+        [0xff, 0xfe] => u16::from_le_bytes,
+        [0xfe, 0xff] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units: Vec<u16> = bytes[2..].as_chunks().0.iter().map(|pair| unit(*pair)).collect();
+    Some(String::from_utf16_lossy(&units))
+}
+
+/// How many characters nobody sees: they can carry instructions that only a model reads.
+pub(super) fn invisible(text: &str) -> usize {
+    let hides = |c: &char| {
+        matches!(*c, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    text.chars().filter(hides).count()
 }
 
 #[cfg(test)]
@@ -233,6 +261,10 @@ mod tests {
         );
         // Cut in the middle of a snowman.
         assert_eq!(text_of(b"a\xe2\x98", false), ("a".to_owned(), None));
+        assert_eq!(text_of(b"\xff\xfea\0\r\0\n\0", true), ("a\n".to_owned(), None));
+        assert_eq!(text_of(b"\xfe\xff\0a", true), ("a".to_owned(), None));
+        assert_eq!(text_of(b"a\0b", true), ("a\u{fffd}b".to_owned(), Some(1)));
+        assert_eq!(invisible("a\u{e0041}\u{e0042}\u{200b}b é"), 3);
         assert_eq!(text_of(b"a\xe2\x98", true), ("a\u{fffd}".to_owned(), Some(1)));
     }
 }

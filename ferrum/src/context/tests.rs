@@ -199,6 +199,8 @@ fn one_file_with_two_names_is_given_once_and_bad_bytes_are_told() {
     assert_eq!(context.messages[0].visible_text().matches("ONCE").count(), 1);
     assert!(context.messages[0].visible_text().contains("ONCE caf\u{fffd}"));
     assert!(told(&context, "byte 8 is not UTF-8"), "{:?}", context.notices);
+    ground.put("AGENTS.md", "rules\u{e0041}\u{e0042}");
+    assert!(told(&ground.load(), "it holds 2 characters that nobody sees"));
 }
 
 #[test]

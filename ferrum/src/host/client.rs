@@ -298,7 +298,7 @@ impl State {
                 }
             }
             // The table admits none from a session.
-            FromHost::Explained { .. } => {}
+            FromHost::Explained { .. } | FromHost::Linted(_) => {}
         }
         Ok(())
     }
@@ -439,7 +439,8 @@ impl Patience {
             | FromHost::Chunk { .. }
             | FromHost::Reply { .. }
             | FromHost::Surveyed { .. }
-            | FromHost::Explained { .. } => {}
+            | FromHost::Explained { .. }
+            | FromHost::Linted(_) => {}
         }
     }
 

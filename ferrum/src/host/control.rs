@@ -99,6 +99,15 @@ impl Control {
         self.open(|host| ToLauncher::OpenCheck { host, cwd, wish })
     }
 
+    /// Asks for a host that only looks at project files.
+    ///
+    /// # Errors
+    /// As [`Control::open_host`].
+    pub fn open_lint(&mut self, cwd: &PathBytes, file: Option<PathBytes>) -> Result<Opened, Cause> {
+        let cwd = cwd.clone();
+        self.open(|host| ToLauncher::OpenLint { host, cwd, file })
+    }
+
     fn open(&mut self, request: impl FnOnce(u32) -> ToLauncher) -> Result<Opened, Cause> {
         let host = self.last_host + 1;
         let request = request(host);

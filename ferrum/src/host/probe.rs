@@ -1,14 +1,21 @@
 //! Opens hosts only to see what they come up with.
 
 use super::client::HostClient;
-use super::control::{Control, News};
+use super::control::{Control, News, Opened};
 use super::fault::Cause;
 use super::hosts::finish;
 use super::launch::Launcher;
 use ferrum_proto::charter::Wish;
+use ferrum_proto::frame::FrameReader;
+use ferrum_proto::limits::{FROM_HOST_FRAME_BYTES_MAX, SEAL_MS_MAX};
+use ferrum_proto::order::FromHostOrder;
+use ferrum_proto::reply::{FromHost, Linted};
 use ferrum_proto::seal::{Granted, Ready};
 use ferrum_proto::terms::PathBytes;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 
 /// Looks at one host after another.
 #[derive(Debug)]
@@ -64,6 +71,53 @@ impl Prober {
         let ready = client.ready().await;
         self.control.close_host(host);
         (granted, ready)
+    }
+
+    /// What is to be said of the project files that count in `cwd`, or of `file` as if it were the
+    /// only one.
+    ///
+    /// # Errors
+    /// Why nothing came.
+    pub async fn lint(&mut self, cwd: &PathBytes, file: Option<PathBytes>) -> Result<Linted, Cause> {
+        let opened = self.control.open_lint(cwd, file)?;
+        let host = opened.host;
+        let limit = Duration::from_millis(SEAL_MS_MAX);
+        let linted = match tokio::time::timeout(limit, self.linted(opened)).await {
+            Ok(linted) => linted,
+            Err(_) => Err(Cause::Silent {
+                awaited: "report",
+                seconds: limit.as_secs(),
+            }),
+        };
+        self.control.close_host(host);
+        linted.map_err(|cause| cause.with_end_of(&self.launcher))
+    }
+
+    async fn linted(&self, opened: Opened) -> Result<Linted, Cause> {
+        let failed = |error: std::io::Error| Cause::Socket(error.to_string());
+        opened.socket.set_nonblocking(true).map_err(failed)?;
+        let mut socket = UnixStream::from_std(opened.socket).map_err(failed)?;
+        let mut frames = FrameReader::new(FROM_HOST_FRAME_BYTES_MAX);
+        let mut order = FromHostOrder::check();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            while let Some(message) = frames.next::<FromHost>().map_err(Cause::Frame)? {
+                order.admit(&message).map_err(Cause::Order)?;
+                match message {
+                    FromHost::Linted(linted) => return Ok(*linted),
+                    FromHost::SealFailed(failed) => return Err(Cause::Seal(failed)),
+                    FromHost::Hello { build, .. } if build != ferrum_proto::BUILD => {
+                        return Err(Cause::Build { theirs: build });
+                    }
+                    _ => {}
+                }
+            }
+            match socket.read(&mut buffer).await {
+                Ok(0) => return Err(self.news.why_gone(opened.host, frames.is_partial()).await),
+                Ok(count) => frames.push(&buffer[..count]),
+                Err(error) => return Err(failed(error)),
+            }
+        }
     }
 
     /// Waits a short while for the launcher to clean up.

@@ -6,9 +6,12 @@ use super::preface::Preface;
 use super::signals::Signals;
 use super::{jsonl, prompt, runtime};
 use crate::agent::event::{Event, Sink};
+use crate::agent::message::{ContentBlock, Message, Role};
 use crate::cli::{OutputForm, PrintArgs};
+use crate::config::ProviderChoice;
 use crate::exit::{Failure, Kind};
 use crate::host::{Hosts, ToolHost};
+use crate::image::{self, Picture, TURN_BYTES_MAX};
 use crate::output::{Json, Outlet, Output, StreamJson, Text};
 use crate::start::Start;
 use std::io::IsTerminal;
@@ -83,18 +86,25 @@ async fn begin(
     asked: &PrintArgs,
     output: &mut Output,
     signals: &mut Signals,
-) -> Result<(Hosts, Plan, Option<String>), Failure> {
+) -> Result<(Hosts, Plan, Option<Message>), Failure> {
     let choice = start.config.provider(&asked.model)?;
     let notices = start.config.notices.iter().chain(&choice.notice);
     notices.for_each(|text| output.record(Event::Notice(text)));
     for text in start.confinement.notices() {
         output.record(Event::Notice(&text));
     }
-    let prompt = match &asked.print {
-        Some(written) => Some(prompt::compose(written, signals).await?),
+    let pictures = attached(asked, &choice)?;
+    for picture in &pictures {
+        output.record(Event::Notice(&picture.told));
+    }
+    let images: Vec<ContentBlock> = pictures.into_iter().map(|picture| picture.block).collect();
+    let written = asked.written().map_err(|why| Failure::new(Kind::Usage, why))?;
+    let prompt = match written {
+        Some(written) => Some(message(prompt::compose(written, signals).await?, images)?),
         None => None,
     };
     // The host is another process and sets itself up meanwhile.
+    let takes_images = choice.supports_images;
     let (model, max_context_tokens) = (choice.model.clone(), choice.max_context_tokens);
     let provider = super::provider::open(&start.config, choice)?;
     let hosts = start.hosts.open().await?;
@@ -106,14 +116,17 @@ async fn begin(
         trust: &start.trust,
     };
     let (preface, instructions) = preface.read(&provider, hosts.granted(), output)?;
+    let no_key = || Failure::new(Kind::Error, "there is no audit key");
     let plan = Plan {
         preface,
         instructions,
         provider,
+        takes_images,
         which: asked.which(),
         title: asked.title.clone(),
         data: start.config.dirs.data.clone(),
         secrets: start.config.secrets(),
+        audit: start.audit.ok_or_else(no_key)?,
         budget: Budget {
             rounds_max: asked.max_rounds.unwrap_or(0),
             time: asked.timeout,
@@ -122,3 +135,36 @@ async fn begin(
     };
     Ok((hosts, plan, prompt))
 }
+
+/// The pictures of `--image`, all or none.
+fn attached(asked: &PrintArgs, choice: &ProviderChoice) -> Result<Vec<Picture>, Failure> {
+    if !asked.images.is_empty() && !choice.supports_images {
+        let what = format!(
+            "the model `{}` takes no images, as the configuration says",
+            choice.model
+        );
+        let hint = format!(
+            "choose another model, or change `models.{}.supports_images`",
+            choice.model
+        );
+        return Err(Failure::new(Kind::Usage, what).with_hint(hint));
+    }
+    image::attach(&asked.images).map_err(|error| Failure::new(Kind::Usage, error.to_string()))
+}
+
+/// Pictures come first: models read what is asked about them better so.
+fn message(prompt: String, images: Vec<ContentBlock>) -> Result<Message, Failure> {
+    if !images.is_empty() && prompt.len() > PROMPT_BESIDE_IMAGES_MAX {
+        let most = PROMPT_BESIDE_IMAGES_MAX >> 10;
+        return Err(Failure::new(
+            Kind::Usage,
+            format!("beside images a prompt has {most} KiB at most"),
+        ));
+    }
+    let mut message = Message::text(Role::User, prompt);
+    message.content.splice(0..0, images);
+    Ok(message)
+}
+
+/// Room in a session record of 16 MiB that the text of [`TURN_BYTES_MAX`] leaves, escapes counted.
+const PROMPT_BESIDE_IMAGES_MAX: usize = ((16 << 20) - TURN_BYTES_MAX / 3 * 4 - (64 << 10)) / 6;

@@ -1,21 +1,25 @@
 //! One session with its host and its output. Turns are played in it, each to an end that is
 //! recorded and told, whatever ends it: the model, a budget, a signal, a reader who left.
 
-use super::opening::{Opening, header};
+use super::opening::{Audit, Opening, header};
 use super::signals::Signals;
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
-use crate::agent::message::{Message, Role};
+use crate::agent::message::Message;
 use crate::agent::redact::Redactor;
 use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
+use crate::audit::chain::Keyed;
+use crate::audit::{self, AuditError};
 use crate::context::{self, Instruction};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
+use crate::image;
 use crate::output::{Outlet, Output, SessionFacts};
 use crate::provider::{Provider, ProviderError};
 use crate::session::log::LogError;
 use crate::session::select::{self, SelectError, Which};
 use crate::tools::catalog::{self, Tool};
 use crate::trust::Trust;
+use crate::usage::{Counted, Ledger};
 use ferrum_proto::reply::Survey;
 use ferrum_proto::seal::Ready;
 use secrecy::SecretString;
@@ -30,6 +34,8 @@ pub struct Plan {
     pub preface: Vec<Message>,
     /// Files of the checkout that the preface was made from.
     pub instructions: Vec<Instruction>,
+    /// Whether pictures of the session are sent to the model.
+    pub takes_images: bool,
     pub which: Which,
     /// `--title`.
     pub title: Option<String>,
@@ -37,6 +43,8 @@ pub struct Plan {
     pub data: PathBuf,
     /// Values that must not appear in tool output.
     pub secrets: Vec<SecretString>,
+    /// What the audit log is chained with.
+    pub audit: Keyed,
     pub budget: Budget,
 }
 
@@ -65,6 +73,7 @@ pub struct Dialogue<'a, H> {
     output: &'a mut Output,
     instructions: Vec<Instruction>,
     data: PathBuf,
+    ledger: Ledger,
 }
 
 /// What ended a turn.
@@ -86,7 +95,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             output.record(Event::Notice(&chosen.notice));
         }
         let fields = header(&plan.provider, granted, plan.title);
-        let (opening, taken) = Opening::new(chosen.path, fields)?;
+        let audit = Audit {
+            directory: audit::place::directory(&plan.data),
+            keyed: plan.audit,
+        };
+        let (opening, taken) = Opening::new(chosen.path, fields, audit)?;
         for told in &taken.diagnostics {
             output.record(Event::Notice(told));
         }
@@ -99,7 +112,12 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
         });
         let mut conversation = Conversation::default();
         conversation.messages.extend(plan.preface);
-        conversation.messages.extend(taken.messages);
+        let mut messages = taken.messages;
+        if !plan.takes_images {
+            image::leave_out(&mut messages);
+        }
+        conversation.messages.extend(messages);
+        let ledger = Ledger::new(&plan.data, &plan.provider.name, &plan.provider.model);
         Ok(Self {
             host,
             provider: plan.provider,
@@ -113,6 +131,7 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             output,
             instructions: plan.instructions,
             data: plan.data,
+            ledger,
         })
     }
 
@@ -123,9 +142,11 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
     pub async fn open(&mut self) -> Result<(), Failure> {
         let ready = self.host.ready().await?;
         let granted = self.host.granted();
-        let log = self.opening.open(granted, &ready)?;
-        log.durable().await?;
-        let ready = &self.session.insert(Session { log, ready }).ready;
+        let session = self
+            .session
+            .insert(self.opening.open(granted, ready).map_err(failed)?);
+        session.durable().await.map_err(failed)?;
+        let ready = &session.ready;
         self.output.record(Event::Session { granted, ready });
         for notice in granted.notices.iter().chain(&ready.notices) {
             self.output.record(Event::Notice(notice));
@@ -149,35 +170,46 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
     /// # Errors
     /// [`Failure`] for every end but an answer; it has been told as an event, and the session is
     /// whole.
-    pub async fn turn(&mut self, prompt: String, signals: &mut Signals) -> Result<(), Failure> {
+    pub async fn turn(&mut self, message: Message, signals: &mut Signals) -> Result<(), Failure> {
+        if let Err(error) = image::fits(&self.conversation.messages, &message) {
+            return Err(self.told(Failure::new(Kind::Usage, error.to_string())));
+        }
         let granted = self.host.granted();
-        let open_log = |ready: &Ready| self.opening.open(granted, ready);
+        let mut sink = Counted {
+            inner: &mut *self.output,
+            ledger: &self.ledger,
+        };
+        let open = |ready: Ready| self.opening.open(granted, ready);
         let mut turn = Turn {
             host: self.host,
             provider: &mut self.provider,
             conversation: &mut self.conversation,
             session: &mut self.session,
-            open_log: &open_log,
+            open: &open,
             tools: &self.tools,
             redactor: &self.redactor,
-            sink: &mut *self.output,
+            sink: &mut sink,
             rounds_max: lower(granted.max_tool_rounds, self.budget.rounds_max),
             state: State::default(),
         };
-        let ended = play(&mut turn, prompt, self.budget.time, &self.outlet, signals).await;
+        let ended = play(&mut turn, message, self.budget.time, &self.outlet, signals).await;
         let remembered = match turn.survey().await {
             Ok(None) => Ok(()),
             Ok(Some(survey)) => distrust(turn.sink, &survey, &self.instructions, &self.data),
-            Err(error) => Err(Failure::from(error)),
+            Err(error) => Err(failed(error)),
         };
         if let Err(failure) = remembered {
+            // What was reached stays usable, whatever broke; the first error is the one to tell.
+            let _ = turn.interrupted(Reason::Error).await;
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
         match ended {
-            Ended::Turn(Ok(end)) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
+            Ended::Turn(Ok(end)) => match turn.close(end.word()).await {
+                Ok(()) => ended_by_itself(&mut turn, &end, self.budget.fail_on_denial),
+                Err(error) => Err(self.told(failed(error))),
+            },
             Ended::Turn(Err(error)) => {
-                // What was reached stays usable, whatever broke; the first error is the one to tell.
                 let _ = turn.interrupted(Reason::Error).await;
                 Err(self.told(failed(error)))
             }
@@ -220,7 +252,7 @@ fn distrust(
 /// Runs the turn; what cuts it drops it, which cancels whatever it waits for.
 async fn play<H: ToolHost, S: Sink>(
     turn: &mut Turn<'_, H, S>,
-    prompt: String,
+    message: Message,
     time: Option<Duration>,
     outlet: &Outlet,
     signals: &mut Signals,
@@ -232,7 +264,7 @@ async fn play<H: ToolHost, S: Sink>(
         }
     };
     tokio::select! {
-        ended = turn.run(Message::text(Role::User, prompt)) => Ended::Turn(ended),
+        ended = turn.run(message) => Ended::Turn(ended),
         kind = signals.next() => Ended::Cut(match kind {
             Kind::Cancelled => Reason::Cancelled,
             _ => Reason::Terminated,
@@ -293,7 +325,7 @@ async fn cut<H: ToolHost, S: Sink>(
             exit_code: failure.kind.code(),
         })),
         Err(error) => {
-            let failure = Failure::from(error);
+            let failure = failed(error);
             turn.sink.record(Event::Error(&failure));
             return Err(failure);
         }
@@ -314,6 +346,7 @@ fn failed(error: TurnError) -> Failure {
         TurnError::Host(fault) => fault.into(),
         TurnError::Provider(error) => error.into(),
         TurnError::Log(error) => error.into(),
+        TurnError::Audit(error) => error.into(),
     }
 }
 
@@ -331,6 +364,12 @@ impl From<ProviderError> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         Self::new(Kind::Error, error.to_string())
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
+        Self::new(Kind::Error, error.to_string()).with_hint("nothing is run that cannot be logged")
     }
 }
 

@@ -1,6 +1,7 @@
 //! The whole of print mode with a scripted host.
 
 use super::*;
+use crate::agent::message::{Message, Role};
 use crate::agent::turn::tests::{ScriptedHost, host};
 use crate::output::{Json, StreamJson, Text};
 use crate::provider::fake::Fake;
@@ -71,16 +72,20 @@ fn play(
         provider,
         preface: Vec::new(),
         instructions: Vec::new(),
+        takes_images: true,
         which: Which::Session(session.into()),
         title: None,
         data: data.to_owned(),
         secrets: Vec::new(),
+        audit: Keyed::new(&[7; 32]),
         budget,
     };
     let ended = crate::mode::runtime().unwrap().block_on(async {
         let mut signals = Signals::listen()?;
         let mut dialogue = Dialogue::new(host, plan, outlet.clone(), &mut output)?;
-        let ended = dialogue.turn("hello".into(), &mut signals).await;
+        let ended = dialogue
+            .turn(Message::text(Role::User, "hello"), &mut signals)
+            .await;
         outlet.drained().await.unwrap();
         ended
     });
@@ -255,17 +260,21 @@ fn a_reader_who_leaves_ends_the_turn() {
         provider,
         preface: Vec::new(),
         instructions: Vec::new(),
+        takes_images: true,
         which: Which::Session("gone".into()),
         title: None,
         data: dir.path().to_owned(),
         secrets: Vec::new(),
+        audit: Keyed::new(&[7; 32]),
         budget: Budget::default(),
     };
     let host = host(&ALL);
     let ended = crate::mode::runtime().unwrap().block_on(async {
         let mut signals = Signals::listen()?;
         let mut dialogue = Dialogue::new(&host, plan, outlet.clone(), &mut output)?;
-        dialogue.turn("hello".into(), &mut signals).await
+        dialogue
+            .turn(Message::text(Role::User, "hello"), &mut signals)
+            .await
     });
     assert_eq!(ended.unwrap_err().kind, Kind::OutputClosed);
     let messages = record::conversation(records(dir.path(), "gone"));

@@ -4,6 +4,7 @@
 use super::dialogue::Dialogue;
 use super::prompt::PROMPT_BYTES_MAX;
 use super::signals::Signals;
+use crate::agent::message::{Message, Role};
 use crate::exit::{Failure, Kind};
 use crate::host::client::ToolHost;
 use serde_json::Value;
@@ -44,7 +45,8 @@ pub async fn run<H: ToolHost>(dialogue: &mut Dialogue<'_, H>, signals: &mut Sign
         };
         match input {
             None => return last,
-            Some(Input::Message(text)) => match dialogue.turn(text, signals).await {
+            Some(Input::Message(text)) => match dialogue.turn(Message::text(Role::User, text), signals).await
+            {
                 Err(failure) if is_final(failure.kind) => return Err(failure),
                 Err(failure) => last = Err(failure),
                 Ok(()) => {}

@@ -2,9 +2,12 @@
 //! walls in force from now on.
 
 use crate::agent::message::{Message, close_pairs};
+use crate::agent::turn::{Session, TurnError};
+use crate::audit::chain::Keyed;
+use crate::audit::{self, AuditLog};
 use crate::provider::Provider;
 use crate::session::log::{self, Log, LogError};
-use crate::session::record;
+use crate::session::{record, select};
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -12,11 +15,18 @@ use std::path::PathBuf;
 /// What a session that broke off left open when it is taken up again.
 const LOST_RESULT: &str = "no result: the session was interrupted; whether the call had an effect is unknown";
 
-/// A session's file before it is opened for writing.
+/// A session's files before they are opened for writing.
 pub struct Opening {
     pub path: PathBuf,
+    audit: Audit,
     has_header: bool,
     header: Map<String, Value>,
+}
+
+/// Where and under which key the session's acts are logged.
+pub struct Audit {
+    pub directory: PathBuf,
+    pub keyed: Keyed,
 }
 
 /// What was in the file.
@@ -32,9 +42,10 @@ impl Opening {
     ///
     /// # Errors
     /// [`LogError`] when it cannot be read at all.
-    pub fn new(path: PathBuf, header: Map<String, Value>) -> Result<(Self, TakenUp), LogError> {
+    pub fn new(path: PathBuf, header: Map<String, Value>, audit: Audit) -> Result<(Self, TakenUp), LogError> {
         let mut opening = Self {
             path,
+            audit,
             has_header: false,
             header,
         };
@@ -58,12 +69,12 @@ impl Opening {
         self.has_header
     }
 
-    /// Opens the file and states policy and walls in it: in the header of a new one, in a metadata
-    /// record of one that is taken up again.
+    /// Opens session and audit log and states policy and walls in both: in the header of a new
+    /// session, in a metadata record of one that is taken up again.
     ///
     /// # Errors
-    /// [`LogError`].
-    pub fn open(&self, granted: &Granted, ready: &Ready) -> Result<Log, LogError> {
+    /// When one of them cannot be written.
+    pub fn open(&self, granted: &Granted, ready: Ready) -> Result<Session, TurnError> {
         let log = Log::open(&self.path)?;
         let mut fields = self.header.clone();
         fields.insert("network".into(), json!(ready.network.name()));
@@ -83,7 +94,16 @@ impl Opening {
         } else {
             log.append(record::header(fields))?;
         }
-        Ok(log)
+        let facts = json!({
+            "session": select::id(&self.path),
+            "provider": self.header.get("provider"),
+            "model": self.header.get("model"),
+            "resumed": self.has_header,
+        });
+        let first = audit::record::open(facts, granted, &ready);
+        let id = select::id(&self.path);
+        let audit = AuditLog::open(&self.audit.directory, &id, self.audit.keyed.clone(), first)?;
+        Ok(Session::new(log, audit, ready))
     }
 }
 

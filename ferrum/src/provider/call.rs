@@ -3,7 +3,7 @@
 use crate::agent::message::ContentBlock;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Characters of an id that are kept: ids of several hundred characters exist (Gemini).
@@ -91,6 +91,54 @@ pub fn wire_id(id: &str, chars_max: usize) -> Cow<'_, str> {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     Cow::Owned(format!("call_{:016x}", hasher.finish()))
+}
+
+/// The ids of a conversation for a format that wants each of them once: providers begin anew with
+/// `call_0` in every answer, and a session may change its provider.
+pub struct Ids {
+    uses: BTreeMap<String, u32>,
+    chars_max: usize,
+}
+
+impl Ids {
+    #[must_use]
+    pub fn new(chars_max: usize) -> Self {
+        Self {
+            uses: BTreeMap::new(),
+            chars_max,
+        }
+    }
+
+    /// The id of a call that comes now.
+    pub fn call(&mut self, id: &str) -> String {
+        *self.uses.entry(id.to_owned()).or_default() += 1;
+        self.result(id)
+    }
+
+    /// The id for the result of the last call with this id.
+    #[must_use]
+    pub fn result(&self, id: &str) -> String {
+        match self.uses.get(id) {
+            None | Some(0 | 1) => wire_id(id, self.chars_max).into_owned(),
+            Some(nth) => wire_id(&format!("{id}_{nth}"), self.chars_max).into_owned(),
+        }
+    }
+
+    /// Starts over.
+    pub fn clear(&mut self) {
+        self.uses.clear();
+    }
+}
+
+/// What of an answer can go back: formats refuse thinking that nothing follows.
+#[must_use]
+pub fn said(content: &[ContentBlock]) -> &[ContentBlock] {
+    let last = content.iter().rposition(|block| match block {
+        ContentBlock::Text { text } => !text.trim().is_empty(),
+        ContentBlock::ToolUse { .. } | ContentBlock::ToolResult { .. } => true,
+        ContentBlock::Thinking { .. } | ContentBlock::Image { .. } | ContentBlock::Other(_) => false,
+    });
+    &content[..last.map_or(0, |last| last + 1)]
 }
 
 fn is_plain(c: char) -> bool {

@@ -60,20 +60,7 @@ impl Http {
             let hint = if bad.hint.is_empty() { "" } else { "; " };
             config(settings, &format!("{}{hint}{}", bad.what, bad.hint))
         })?;
-        let secure = base.scheme() == "https";
-        let mut builder = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("ferrum/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls(secure)?);
-        if address::is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        if !secure {
-            builder = builder.http1_only();
-        }
-        let client = builder
-            .build()
-            .map_err(|e| config(settings, &format!("cannot set up HTTP: {}", causes(&e))))?;
+        let client = client(&base).map_err(|error| config(settings, &error.to_string()))?;
         let headers = headers(settings, own)?;
         Ok(Self {
             client,
@@ -182,6 +169,27 @@ impl Http {
     }
 }
 
+/// A client for one address, which follows no redirect: a credential stays where it was sent.
+///
+/// # Errors
+/// [`ProviderError::Config`] when it cannot be set up.
+pub fn client(base: &Url) -> Result<Client, ProviderError> {
+    let secure = base.scheme() == "https";
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("ferrum/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls(secure)?);
+    if address::is_loopback(base) {
+        builder = builder.no_proxy();
+    }
+    if !secure {
+        builder = builder.http1_only();
+    }
+    builder
+        .build()
+        .map_err(|e| ProviderError::Config(format!("cannot set up HTTP: {}", causes(&e))))
+}
+
 /// A passed deadline as an error.
 #[must_use]
 pub fn timed_out(what: &'static str, after: Duration) -> ProviderError {
@@ -252,7 +260,8 @@ fn tls(secure: bool) -> Result<rustls::ClientConfig, ProviderError> {
 }
 
 /// The innermost cause says most ("connection refused"); the outer ones repeat the address.
-fn causes(error: &dyn Error) -> String {
+#[must_use]
+pub fn causes(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

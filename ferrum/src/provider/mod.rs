@@ -176,3 +176,6 @@ impl Provider {
         }
     }
 }
+
+#[cfg(test)]
+mod histories;

@@ -107,10 +107,7 @@ impl Decoder {
         }
         let from = self.start;
         self.searched = self.searched.max(from);
-        let found = self.bytes[self.searched..]
-            .iter()
-            .position(|&b| b == b'\n' || b == b'\r');
-        let Some(offset) = found else {
+        let Some(offset) = memchr::memchr2(b'\n', b'\r', &self.bytes[self.searched..]) else {
             self.searched = self.bytes.len();
             if self.bytes.len() - from > LINE_BYTES_MAX {
                 return Err(SseError::Line);

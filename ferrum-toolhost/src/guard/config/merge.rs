@@ -18,6 +18,25 @@ pub struct Merged {
 /// Takes the harmless changes from `old` to `new`.
 #[must_use]
 pub fn merge(old: &str, new: &str) -> Merged {
+    merge_by(old, new, &is_harmless)
+}
+
+/// Takes all changes from `old` to `new` but those of addresses that lead to a bad place. `None`
+/// where there is none such, or a text cannot be read.
+#[must_use]
+pub fn without_addresses(old: &str, new: &str, is_bad: &dyn Fn(&str) -> bool) -> Option<Merged> {
+    let is_address = |entry: &Entry| {
+        matches!(
+            (entry.section.as_str(), entry.name.as_str()),
+            ("remote", "url" | "pushurl") | ("branch", "remote" | "pushremote")
+        )
+    };
+    let is_odd = [old, new].iter().any(|text| Config::parse(text).odd.is_some());
+    let merged = (!is_odd).then(|| merge_by(old, new, &|e| !(is_address(e) && is_bad(&e.value))))?;
+    (!merged.dropped.is_empty()).then_some(merged)
+}
+
+fn merge_by(old: &str, new: &str, is_harmless: &dyn Fn(&Entry) -> bool) -> Merged {
     let unchanged = |dropped| Merged {
         text: old.to_owned(),
         dropped,
@@ -65,7 +84,7 @@ pub fn merge(old: &str, new: &str) -> Merged {
         return unchanged(dropped.iter().map(shown).collect());
     }
     // Whatever the cutting did to the text: what git would obey must be what it was.
-    if Config::parse(&text).obeyed() != before.obeyed() {
+    if Config::parse(&text).but(is_harmless) != before.but(is_harmless) {
         return unchanged(vec!["the whole change".into()]);
     }
     Merged {

@@ -4,15 +4,19 @@ mod json;
 mod text;
 pub(super) mod values;
 
+use super::check::is_met;
 use crate::cli::ShowArgs;
 use crate::config::Config;
-use crate::exit::Failure;
-use crate::host::Cause;
+use crate::exit::{Failure, Kind};
+use crate::host::{Cause, Prober};
 use crate::mode::{interrupted, runtime, write_out, write_painted};
 use crate::start::Start;
 use crate::ui::paint::Paint;
-use ferrum_proto::charter::{Charter, ToolsWish};
+use ferrum_proto::charter::{Charter, ToolsWish, Wish};
+use ferrum_proto::reply::Expectation;
 use ferrum_proto::seal::{Granted, Ready};
+use ferrum_proto::terms::PathBytes;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Everything that is shown.
@@ -22,6 +26,8 @@ pub(super) struct Shown {
     pub granted: Granted,
     /// The walls, or why they did not come up.
     pub ready: Result<Ready, Cause>,
+    /// What the project files want policy to answer.
+    pub expectations: Vec<Expectation>,
 }
 
 /// 0, or the code of what keeps a session from coming up.
@@ -31,10 +37,10 @@ pub(super) struct Shown {
 pub fn run(start: Start, asked: &ShowArgs) -> Result<ExitCode, Failure> {
     let wish = asked.wish.wish(ToolsWish::Default);
     let charter = start.config.charter();
-    let (granted, ready) = runtime()?.block_on(async {
+    let (granted, ready, expectations) = runtime()?.block_on(async {
         let mut prober = start.hosts.probe()?;
         let found = tokio::select! {
-            found = prober.inspect(&wish) => found.map_err(Failure::from),
+            found = look(&mut prober, &wish, &start.cwd) => found,
             kind = interrupted() => Err(Failure::new(kind, "cancelled")),
         };
         prober.close().await;
@@ -45,6 +51,7 @@ pub fn run(start: Start, asked: &ShowArgs) -> Result<ExitCode, Failure> {
         config: start.config,
         granted,
         ready,
+        expectations,
     };
     if asked.json {
         write_out(&format!("{}\n", json::object(&shown)))?;
@@ -55,9 +62,20 @@ pub fn run(start: Start, asked: &ShowArgs) -> Result<ExitCode, Failure> {
         write_painted(&text::screen(&shown, paint))?;
     }
     match shown.ready {
+        Ok(_) if !shown.expectations.iter().all(is_met) => Ok(Kind::Usage.into()),
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(cause) => Err(cause.into()),
     }
+}
+
+async fn look(
+    prober: &mut Prober,
+    wish: &Wish,
+    cwd: &Path,
+) -> Result<(Granted, Result<Ready, Cause>, Vec<Expectation>), Failure> {
+    let (granted, ready) = prober.inspect(wish).await?;
+    let linted = prober.lint(&PathBytes::from(cwd), None).await?;
+    Ok((granted, ready, linted.expectations))
 }
 
 impl Shown {

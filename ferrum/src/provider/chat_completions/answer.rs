@@ -3,16 +3,19 @@
 use super::calls::Calls;
 use super::chunk::{self, Chunk, Delta};
 use super::reasoning::Reasoning;
+use super::template::Template;
 use crate::agent::message::{ContentBlock, Message, Role, Usage};
 use crate::provider::error::from_object;
 use crate::provider::exchange::{Assembly, Show, Step};
 use crate::provider::{Completion, Event, Finish, ProviderError, grow, lenient};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// The answer so far.
 #[derive(Default)]
 pub(super) struct Answer {
     text: String,
+    template: Template,
     reasoning: Reasoning,
     calls: Calls,
     usage: Option<Usage>,
@@ -34,8 +37,15 @@ impl Assembly for Answer {
             b"" => return Ok(Step::Idle),
             _ => {}
         }
-        if let Some(text) = chunk::plain_text(data) {
-            self.text(&text, show)?;
+        if let Some(words) = self.template.words(data) {
+            self.text(&words, show)?;
+            return Ok(Step::More);
+        }
+        if let Some(words) = chunk::plain_text(data) {
+            if let Cow::Borrowed(words) = words {
+                self.template.learn(data, words);
+            }
+            self.text(&words, show)?;
             return Ok(Step::More);
         }
         let chunk = lenient::parse(data, "chunk")?;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// The request body, as far as it never changes.
-pub(super) struct Body {
+pub(in crate::provider) struct Body {
     /// `{"messages":[` and the converted messages, comma after each but the last.
     bytes: Vec<u8>,
     /// Messages in `bytes`, and the epoch that they belong to.
@@ -28,7 +28,7 @@ pub(super) struct Body {
 const HEAD: &[u8] = br#"{"messages":["#;
 
 impl Body {
-    pub(super) fn new(settings: &ProviderSettings) -> Self {
+    pub(in crate::provider) fn new(settings: &ProviderSettings) -> Self {
         Self {
             bytes: HEAD.to_vec(),
             taken: 0,
@@ -39,7 +39,7 @@ impl Body {
     }
 
     /// The whole body of one request.
-    pub(super) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
+    pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
         if request.epoch != self.epoch || request.messages.len() < self.taken {
             self.bytes.truncate(HEAD.len());
             self.taken = 0;

@@ -3,8 +3,9 @@
 mod answer;
 mod calls;
 mod chunk;
-mod encode;
+pub(super) mod encode;
 mod reasoning;
+mod template;
 
 use super::http::{self, FIRST_BYTE, Http, NO_EVENT};
 use super::model_list::{self, Model};

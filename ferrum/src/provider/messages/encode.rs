@@ -4,7 +4,7 @@
 //! message: all results of one answer must stand in the same message, at its head.
 
 use crate::agent::message::{Carry, ContentBlock, Message, Role};
-use crate::provider::call::{wire_id, wire_name};
+use crate::provider::call::{Ids, said, wire_name};
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ const HEAD: &[u8] = br#"{"messages":["#;
 const CACHE: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
 
 /// The request body, as far as it never changes.
-pub(super) struct Body {
+pub(in crate::provider) struct Body {
     /// The head and the converted messages. The last message is still open: `]}` is missing.
     bytes: Vec<u8>,
     /// The role of the message that is open.
@@ -35,10 +35,11 @@ pub(super) struct Body {
     /// `"model":…` and the rest, without braces.
     tail: String,
     model: String,
+    ids: Ids,
 }
 
 impl Body {
-    pub(super) fn new(settings: &ProviderSettings) -> Self {
+    pub(in crate::provider) fn new(settings: &ProviderSettings) -> Self {
         Self {
             bytes: HEAD.to_vec(),
             open: None,
@@ -48,16 +49,18 @@ impl Body {
             epoch: 0,
             tail: tail(settings),
             model: settings.model.clone(),
+            ids: Ids::new(ID_CHARS_MAX),
         }
     }
 
     /// The whole body of one request.
-    pub(super) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
+    pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
         if request.epoch != self.epoch || request.messages.len() < self.taken {
             self.bytes.truncate(HEAD.len());
             self.open = None;
             self.ends = [0; 2];
             self.system.clear();
+            self.ids.clear();
             self.taken = 0;
             self.epoch = request.epoch;
         }
@@ -128,14 +131,16 @@ impl Body {
                 }
             }
             Role::User | Role::Tool => {
-                for block in message.content.iter().filter_map(user_block) {
-                    self.block("user", &block);
-                    self.ends[1] = self.bytes.len() - 1;
+                for block in &message.content {
+                    if let Some(block) = user_block(block, &self.ids) {
+                        self.block("user", &block);
+                        self.ends[1] = self.bytes.len() - 1;
+                    }
                 }
             }
             Role::Assistant => {
-                for block in &message.content {
-                    if let Some(block) = assistant_block(block, &self.model) {
+                for block in said(&message.content) {
+                    if let Some(block) = assistant_block(block, &self.model, &mut self.ids) {
                         self.block("assistant", &block);
                     }
                 }
@@ -170,7 +175,7 @@ fn worded(words: &str) -> Option<Value> {
     (!words.trim().is_empty()).then(|| text(words))
 }
 
-fn user_block(block: &ContentBlock) -> Option<Value> {
+fn user_block(block: &ContentBlock, ids: &Ids) -> Option<Value> {
     match block {
         ContentBlock::Text { text } => worded(text),
         ContentBlock::ToolResult {
@@ -179,7 +184,7 @@ fn user_block(block: &ContentBlock) -> Option<Value> {
             is_error,
         } => Some(json!({
             "type": "tool_result",
-            "tool_use_id": wire_id(tool_use_id, ID_CHARS_MAX),
+            "tool_use_id": ids.result(tool_use_id),
             "content": content,
             "is_error": is_error,
         })),
@@ -196,12 +201,12 @@ fn user_block(block: &ContentBlock) -> Option<Value> {
 }
 
 /// Thinking goes back as it came, to the model that it came from.
-fn assistant_block(block: &ContentBlock, model: &str) -> Option<Value> {
+fn assistant_block(block: &ContentBlock, model: &str, ids: &mut Ids) -> Option<Value> {
     match block {
         ContentBlock::Text { text } => worded(text),
         ContentBlock::ToolUse { id, name, input, .. } => Some(json!({
             "type": "tool_use",
-            "id": wire_id(id, ID_CHARS_MAX),
+            "id": ids.call(id),
             "name": wire_name(name),
             "input": input,
         })),

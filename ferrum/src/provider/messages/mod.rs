@@ -1,7 +1,7 @@
 //! Anthropic's Messages.
 
 mod answer;
-mod encode;
+pub(super) mod encode;
 
 use super::http::{self, FIRST_BYTE, Http, NO_EVENT};
 use super::model_list::{self, Model};

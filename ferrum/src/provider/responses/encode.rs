@@ -2,7 +2,7 @@
 //! bytes kept.
 
 use crate::agent::message::{Carry, ContentBlock, Message, Role};
-use crate::provider::call::{wire_id, wire_name};
+use crate::provider::call::{Ids, said, wire_name};
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ const ID_CHARS_MAX: usize = 64;
 const HEAD: &[u8] = br#"{"input":["#;
 
 /// The request body, as far as it never changes.
-pub(super) struct Body {
+pub(in crate::provider) struct Body {
     /// The head and the converted items, comma after each but the last.
     bytes: Vec<u8>,
     /// The system prompt.
@@ -22,10 +22,11 @@ pub(super) struct Body {
     /// `"model":…` and the rest, without braces.
     tail: String,
     model: String,
+    ids: Ids,
 }
 
 impl Body {
-    pub(super) fn new(settings: &ProviderSettings, conversation: &str) -> Self {
+    pub(in crate::provider) fn new(settings: &ProviderSettings, conversation: &str) -> Self {
         Self {
             bytes: HEAD.to_vec(),
             instructions: String::new(),
@@ -33,14 +34,16 @@ impl Body {
             epoch: 0,
             tail: tail(settings, conversation),
             model: settings.model.clone(),
+            ids: Ids::new(ID_CHARS_MAX),
         }
     }
 
     /// The whole body of one request.
-    pub(super) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
+    pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
         if request.epoch != self.epoch || request.messages.len() < self.taken {
             self.bytes.truncate(HEAD.len());
             self.instructions.clear();
+            self.ids.clear();
             self.taken = 0;
             self.epoch = request.epoch;
         }
@@ -81,12 +84,10 @@ impl Body {
                 }
             }
             Role::Assistant | Role::Tool => {
-                for item in message
-                    .content
-                    .iter()
-                    .filter_map(|block| item(block, &self.model))
-                {
-                    push(&mut self.bytes, &item);
+                for block in said(&message.content) {
+                    if let Some(item) = item(block, &self.model, &mut self.ids) {
+                        push(&mut self.bytes, &item);
+                    }
                 }
             }
         }
@@ -125,7 +126,7 @@ fn part(block: &ContentBlock) -> Option<Value> {
 
 /// Reasoning goes back as it came, to the model that it came from. The backend pairs it with the
 /// item ids of calls, so those of another model are left out.
-fn item(block: &ContentBlock, model: &str) -> Option<Value> {
+fn item(block: &ContentBlock, model: &str, ids: &mut Ids) -> Option<Value> {
     match block {
         ContentBlock::Text { text } => (!text.is_empty()).then(|| {
             json!({
@@ -146,7 +147,7 @@ fn item(block: &ContentBlock, model: &str) -> Option<Value> {
         } => {
             let mut call = json!({
                 "type": "function_call",
-                "call_id": wire_id(id, ID_CHARS_MAX),
+                "call_id": ids.call(id),
                 "name": wire_name(name),
                 "arguments": input.to_string(),
             });
@@ -160,7 +161,7 @@ fn item(block: &ContentBlock, model: &str) -> Option<Value> {
             tool_use_id, content, ..
         } => Some(json!({
             "type": "function_call_output",
-            "call_id": wire_id(tool_use_id, ID_CHARS_MAX),
+            "call_id": ids.result(tool_use_id),
             "output": content,
         })),
         ContentBlock::Thinking { .. } | ContentBlock::Image { .. } | ContentBlock::Other(_) => None,

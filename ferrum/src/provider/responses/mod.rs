@@ -2,7 +2,7 @@
 //! operator's login.
 
 mod answer;
-mod encode;
+pub(super) mod encode;
 mod fault;
 
 use super::credentials::{Credentials, Fixed, Token};

@@ -3,6 +3,7 @@
 use super::Shown;
 use super::values::{as_json, path, settings};
 use crate::exit::Failure;
+use crate::mode::policy::check::expectation;
 use crate::mode::tool::walls;
 use ferrum_proto::charter::Origin;
 use ferrum_proto::seal::{Access, Granted, Ready};
@@ -33,6 +34,7 @@ pub(super) fn object(shown: &Shown) -> Value {
             "allow": granted.skills.allow,
             "deny": granted.skills.deny,
         },
+        "expectations": shown.expectations.iter().map(expectation).collect::<Vec<_>>(),
         "notices": notices.collect::<Vec<_>>(),
         "failure": shown.ready.as_ref().err().map(|cause| {
             let failure = Failure::from(cause.clone());

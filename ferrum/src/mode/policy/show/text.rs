@@ -2,6 +2,7 @@
 
 use super::Shown;
 use super::values::{Setting, path, settings, words};
+use crate::mode::policy::check::{is_met, unmet};
 use crate::ui::paint::Paint;
 use ferrum_proto::charter::Origin;
 use ferrum_proto::seal::{Access, Ready, ViewEntry};
@@ -234,6 +235,11 @@ impl Screen<'_> {
             self.line("mcp server", &name, &remark);
         }
         let shown = self.shown;
+        let unmet_ones = shown.expectations.iter().filter(|one| !is_met(one));
+        for one in unmet_ones {
+            let text = self.paint.bad(&unmet(one));
+            self.line("expectation", &text, "");
+        }
         let walls = shown.ready.as_ref().map(|ready| ready.notices.as_slice());
         let all = shown.config.notices.iter().chain(&shown.granted.notices);
         for notice in all.chain(walls.unwrap_or_default()) {

@@ -358,6 +358,27 @@ fn an_interrupt_ends_a_stalled_answer() {
     }
 }
 
+/// Wherever the answer stands, down to the middle of its head and of an event.
+#[test]
+fn an_interrupt_is_heard_at_any_byte_of_an_answer() {
+    let Answer::Bytes(whole) = calls(&[("ls", serde_json::json!({ "path": "." }))]) else {
+        panic!("an answer in bytes")
+    };
+    let head = stream_head().len();
+    for sent in [0, 1, head - 1, head, head + 3, head + 40, whole.len() - 40] {
+        let (scene, provider) = scene_with(vec![Answer::Stall(whole[..sent].to_vec())]);
+        let mut child = print(&scene, &["x"]).command().spawn().expect("ferrum starts");
+        while provider.requests().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("the signal");
+        let status = child.wait().expect("ferrum ends");
+        assert_eq!(status.code(), Some(130), "after {sent} bytes");
+    }
+}
+
 #[test]
 fn usage_errors_end_with_two() {
     let scene = scene();

@@ -141,6 +141,7 @@ fn an_untrusted_checkout_is_looked_through_and_believed_in_nothing() {
             assert!(text(1).contains("RULE-OF-THE-PROJECT") && messages[1]["role"] == "user");
             assert_eq!(text(messages.len() - 1), "go");
             assert!(!scene.root().join("new.txt").exists());
+            assert!(sessions(&scene).contains("\"untrusted\":true"));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `ferrum login` against an issuer with the same wire: browser, pasted code, device code.
 
+use ferrum_tests::provider::{Answer, Provider, stream_head};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::Scene;
 use ferrum_tests::who::ordinary;
@@ -49,6 +50,9 @@ impl Issuer {
 fn answer(path: &str, body: &str, polls: usize) -> (u16, Value) {
     match path {
         "/oauth/token" if body.contains("code=good&") => (200, tokens()),
+        "/oauth/token" if body.contains("grant_type=refresh_token") && body.contains("=refresh-0&") => {
+            (200, tokens())
+        }
         "/oauth/token" => (
             400,
             json!({"error": {"code": "invalid_code", "message": "unknown code"}}),
@@ -308,4 +312,78 @@ fn a_device_code_is_polled_until_it_is_confirmed() {
         issuer.seen()[3]
     );
     assert_eq!(kept(&scene)["openai-codex"]["refresh"], "refresh-1");
+}
+
+/// A whole answer of the backend.
+fn answers() -> Answer {
+    let item = json!({"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+        "content": [{"type": "output_text", "text": "hello again", "annotations": []}]});
+    let events = [
+        json!({"type": "response.created", "response": {"id": "r1"}}),
+        json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+        json!({"type": "response.completed", "response": {"id": "r1", "status": "completed",
+            "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}}}),
+    ];
+    let mut bytes = stream_head();
+    for event in events {
+        bytes.extend(format!("data: {event}\n\n").into_bytes());
+    }
+    Answer::Bytes(bytes)
+}
+
+/// The session's front may write nothing in the config directory but what `login` has made there.
+#[test]
+fn a_session_refreshes_a_token_that_is_about_to_end() {
+    let (scene, issuer) = (scene(), Issuer::start());
+    let backend = Provider::start(vec![answers()]);
+    let config = format!(
+        "provider = \"openai-codex\"\nmodel = \"gpt-x\"\n[providers.openai-codex]\ntype = \"openai-codex\"\n\
+         base_url = \"http://127.0.0.1:{}\"\n",
+        backend.port
+    );
+    scene.write(&scene.config_dir().join("config.toml"), config);
+    let old = json!({"other": {"key": 1}, "openai-codex": {"type": "oauth", "access": "old-access-token",
+        "refresh": "refresh-0", "expires": 1, "accountId": "acc-1"}});
+    scene.write(&scene.config_dir().join("auth.json"), old.to_string());
+    for name in [".auth.json.lock", ".auth.json.new"] {
+        scene.write(&scene.config_dir().join(name), "");
+    }
+    for _ in 0..2 {
+        let output = scene
+            .ferrum(["-p", "hello"])
+            .env("FERRUM_CODEX_ISSUER", issuer.address.clone())
+            .output();
+        assert_eq!(output.status, Some(0), "{}", output.all());
+        assert_eq!(output.out().trim(), "hello again");
+    }
+    let tokens = issuer
+        .seen()
+        .into_iter()
+        .filter(|(path, _)| path == "/oauth/token");
+    assert_eq!(tokens.count(), 1, "refreshed more than once: {:?}", issuer.seen());
+    assert_eq!(kept(&scene)["openai-codex"]["refresh"], "refresh-1");
+    assert_eq!(kept(&scene)["other"], json!({"key": 1}));
+    for request in backend.requests() {
+        assert!(
+            request.head.starts_with("POST /codex/responses"),
+            "{}",
+            request.head
+        );
+        assert!(
+            request.head.contains("chatgpt-account-id: acc-1"),
+            "{}",
+            request.head
+        );
+        assert!(
+            request.head.contains("uthorization: Bearer e30."),
+            "{}",
+            request.head
+        );
+    }
+    let ledger = std::fs::read_to_string(scene.data_dir().join("usage.jsonl")).expect("usage.jsonl");
+    assert_eq!(ledger.lines().count(), 2, "{ledger}");
+    assert!(
+        ledger.contains("\"model\":\"gpt-x\"") && ledger.contains("\"total_tokens\":5"),
+        "{ledger}"
+    );
 }

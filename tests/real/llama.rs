@@ -140,6 +140,33 @@ fn a_call_runs_in_the_sandbox_and_the_next_turn_goes_on() {
     }
 }
 
+/// The same over Messages, which this server speaks too.
+#[test]
+fn calls_and_results_go_over_messages_as_well() {
+    let Some(server) = scripted(&CALLS_THEN_ANSWERS, ROOMY) else {
+        return;
+    };
+    for streaming in ["", "streaming = false"] {
+        let scene = Scene::new(&ordinary());
+        let config = format!(
+            "provider = \"llama\"\nmodel = \"any\"\n[providers.llama]\ntype = \"anthropic\"\nbase_url = \"{}\"\n\
+             api_key_env = \"OPENAI_API_KEY\"\n{streaming}\n",
+            server.base_url
+        );
+        scene.write(&scene.config_dir().join("config.toml"), config);
+        scene.write(&scene.root().join("notes.txt"), "from the notes\n");
+        for turn in 1..=2 {
+            let output = print(&scene, &["--session", "kept", "-p", "go"]).output();
+            expect(&output, 0);
+            assert_eq!(output.out().trim(), "The tool ran.");
+            let results = blocks(&records(&scene, "kept"), "tool_result");
+            assert_eq!(results.len(), turn, "{results:?}");
+        }
+        let made = std::fs::read_to_string(scene.root().join("made.txt")).expect("the file");
+        assert_eq!(made, "from the notes\n");
+    }
+}
+
 #[test]
 fn reasoning_is_kept_apart_from_the_answer() {
     let Some(server) = scripted(&THINKS, ROOMY) else {

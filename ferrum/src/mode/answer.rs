@@ -120,6 +120,7 @@ async fn begin(
     let plan = Plan {
         preface,
         instructions,
+        untrusted: asked.untrusted,
         provider,
         takes_images,
         which: asked.which(),

@@ -34,6 +34,8 @@ pub struct Plan {
     pub preface: Vec<Message>,
     /// Files of the checkout that the preface was made from.
     pub instructions: Vec<Instruction>,
+    /// `--untrusted`, for the session's header.
+    pub untrusted: bool,
     /// Whether pictures of the session are sent to the model.
     pub takes_images: bool,
     pub which: Which,
@@ -94,7 +96,10 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
         if !chosen.notice.is_empty() {
             output.record(Event::Notice(&chosen.notice));
         }
-        let fields = header(&plan.provider, granted, plan.title);
+        let mut fields = header(&plan.provider, granted, plan.title);
+        if plan.untrusted {
+            fields.insert("untrusted".into(), true.into());
+        }
         let audit = Audit {
             directory: audit::place::directory(&plan.data),
             keyed: plan.audit,

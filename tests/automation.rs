@@ -5,6 +5,7 @@ mod cuts;
 mod forms;
 mod input;
 mod sessions;
+mod stored;
 
 use ferrum_tests::provider::{Answer, Provider};
 use ferrum_tests::run::Run;

@@ -7,7 +7,7 @@ use crate::audit::chain::Keyed;
 use crate::audit::{self, AuditLog};
 use crate::provider::Provider;
 use crate::session::log::{self, Log, LogError};
-use crate::session::{record, select};
+use crate::session::{check, record, select};
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -53,6 +53,14 @@ impl Opening {
             return Ok((opening, TakenUp::default()));
         }
         let loaded = log::load(&opening.path)?;
+        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() && !check::is_torn(&opening.path)? {
+            // Never the work of a session writer, nor of a crash: not ours to append to.
+            let what = "is not a session file";
+            return Err(LogError::Unfit {
+                path: opening.path,
+                what,
+            });
+        }
         let mut records = loaded.records.iter();
         opening.has_header = records.any(|(_, record)| matches!(record.body, record::Body::Header(_)));
         let messages = record::conversation(loaded.records.into_iter().map(|(_, record)| record));
@@ -128,3 +136,7 @@ pub fn header(provider: &Provider, granted: &Granted, title: Option<String>) -> 
     }
     fields
 }
+
+#[cfg(test)]
+#[path = "crash_tests.rs"]
+mod crash_tests;

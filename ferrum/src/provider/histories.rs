@@ -226,13 +226,23 @@ fn responses_is_valid(body: &Value) {
 proptest! {
     #[test]
     fn every_history_is_a_valid_request(history in history()) {
-        let request = request(&history);
-        let parse = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
-        let chat = settings(ProviderKind::OpenAiCompatible);
-        chat_is_valid(&parse(chat_completions::encode::Body::new(&chat).render(&request)));
-        let anthropic = settings(ProviderKind::Anthropic);
-        messages_is_valid(&parse(messages::encode::Body::new(&anthropic).render(&request)));
-        let codex = settings(ProviderKind::OpenAiCodex);
-        responses_is_valid(&parse(responses::encode::Body::new(&codex, "c").render(&request)));
+        accepted_by_all(&history);
     }
+}
+
+/// Renders a conversation in each wire format.
+///
+/// # Panics
+/// Where one of them would be refused.
+pub(crate) fn accepted_by_all(history: &[Message]) {
+    let request = request(history);
+    let parse = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
+    let chat = settings(ProviderKind::OpenAiCompatible);
+    chat_is_valid(&parse(
+        chat_completions::encode::Body::new(&chat).render(&request),
+    ));
+    let anthropic = settings(ProviderKind::Anthropic);
+    messages_is_valid(&parse(messages::encode::Body::new(&anthropic).render(&request)));
+    let codex = settings(ProviderKind::OpenAiCodex);
+    responses_is_valid(&parse(responses::encode::Body::new(&codex, "c").render(&request)));
 }

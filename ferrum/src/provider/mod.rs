@@ -178,4 +178,4 @@ impl Provider {
 }
 
 #[cfg(test)]
-mod histories;
+pub(crate) mod histories;

@@ -155,6 +155,14 @@ fn look_at(report: &mut Report, records: &[(usize, Record)]) {
     }
 }
 
+/// True where the file does not end with a line end.
+///
+/// # Errors
+/// [`LogError`] when it cannot be read.
+pub fn is_torn(path: &Path) -> Result<bool, LogError> {
+    Ok(torn_bytes(path)?.is_some())
+}
+
 struct Torn {
     bytes: u64,
     whole: bool,

@@ -1,6 +1,6 @@
 //! `ferrum login` against an issuer with the same wire: browser, pasted code, device code.
 
-use ferrum_tests::provider::{Answer, Provider, stream_head};
+use ferrum_tests::provider::{Answer, Provider, status, stream_head};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::Scene;
 use ferrum_tests::who::ordinary;
@@ -386,4 +386,41 @@ fn a_session_refreshes_a_token_that_is_about_to_end() {
         ledger.contains("\"model\":\"gpt-x\"") && ledger.contains("\"total_tokens\":5"),
         "{ledger}"
     );
+}
+
+#[test]
+fn without_a_model_of_choice_the_first_of_the_list_answers() {
+    let (scene, issuer) = (scene(), Issuer::start());
+    let list = json!({"models": [
+        {"slug": "hidden", "visibility": "hide", "priority": 0},
+        {"slug": "gpt-second", "visibility": "list", "priority": 2},
+        {"slug": "gpt-first", "visibility": "list", "priority": 1},
+    ]});
+    let backend = Provider::start(vec![status("200 OK", &list.to_string())]);
+    let file = scene.config_dir().join("config.toml");
+    let address = format!("base_url = \"http://127.0.0.1:{}\"", backend.port);
+    scene.write(
+        &file,
+        format!("[providers.openai-codex]\ntype = \"openai-codex\"\n{address} # near\n"),
+    );
+    let output = scene
+        .ferrum(["login", "--device"])
+        .env("FERRUM_CODEX_ISSUER", issuer.address.clone())
+        .output();
+    assert_eq!(output.status, Some(0), "{}", output.all());
+    assert!(
+        output.out().contains("gpt-first answers from now on"),
+        "{}",
+        output.out()
+    );
+    let text = std::fs::read_to_string(file).expect("the configuration");
+    for part in [
+        "model = \"gpt-first\"\n",
+        "provider = \"openai-codex\"\n",
+        &format!("{address} # near\n"),
+    ] {
+        assert!(text.contains(part), "{part:?} is missing: {text}");
+    }
+    let head = backend.requests().remove(0).head;
+    assert!(head.starts_with("GET /codex/models?client_version="), "{head}");
 }

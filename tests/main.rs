@@ -12,6 +12,7 @@ mod login;
 mod ordinary;
 mod policy_check;
 mod policy_show;
+mod policy_verify;
 mod setup;
 mod tidy;
 mod turn;

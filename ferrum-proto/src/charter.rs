@@ -136,6 +136,8 @@ pub struct Wish {
     pub tools: ToolsWish,
     /// Look through the checkout first, for `Granted::preflight`.
     pub inspect: bool,
+    /// The host runs the compiled-in prober in place of every command, and nothing else.
+    pub probes: bool,
 }
 
 /// Which tools the operator asks for.

@@ -90,6 +90,13 @@ pub fn unresolved(judge: &Judge, asked: &Path, mutation: bool) -> Result<(), Ref
     verdict(judge, &action)
 }
 
+/// What the prober aims at. No text policy: the walls alone are put to the test, and a host that
+/// has a prober runs nothing else.
+#[must_use]
+pub fn probe(targets: CommandText) -> Permit<CommandText> {
+    Permit { subject: targets }
+}
+
 /// Without `.` and `..`, as far as text goes.
 #[must_use]
 pub fn lexical(path: &Path) -> PathBuf {

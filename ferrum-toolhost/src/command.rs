@@ -77,7 +77,11 @@ impl Commands {
             CommandCall::Bash(call) => call.command.clone(),
             CommandCall::Wait(call) => call.command.clone(),
         };
-        let permit = match admit::run(&self.judge, text) {
+        let admitted = match self.runner.prober {
+            Some(_) => Ok(admit::probe(text)),
+            None => admit::run(&self.judge, text),
+        };
+        let permit = match admitted {
             Ok(permit) => permit,
             Err(refusal) => return self.refused(&refusal, job.arrived),
         };
@@ -121,6 +125,10 @@ impl Commands {
     }
 
     fn is_checked(&self) -> bool {
+        self.runner.prober.is_none() && self.is_judged_static()
+    }
+
+    fn is_judged_static(&self) -> bool {
         self.judge.shell() == policy::ShellMode::Static || self.judge.grant.tier() != Tier::Medium
     }
 

@@ -11,7 +11,7 @@ pub use build::Built;
 pub use restrict::find_bash;
 
 use crate::confine::namespace::{Ids, Namespaces};
-use crate::confine::{Mode, reader};
+use crate::confine::{self, reader};
 use crate::outbox::Outbox;
 use crate::seal::{self, Decision};
 use crate::sys::process::{Fork, close_from, exit_now, inherited, prctl};
@@ -20,8 +20,9 @@ use ferrum_proto::frame;
 use ferrum_proto::limits::SEAL_BYTES_MAX;
 use ferrum_proto::reply::FromHost;
 use ferrum_proto::seal::{Seal, SealFailed, SealFailure};
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, open};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
 use nix::unistd::{pipe2, read, write};
 use policy::{Network, Tier};
 use std::fs::File;
@@ -46,6 +47,8 @@ pub struct Start {
     pub decision: Decision,
     pub outbox: Outbox,
     pub cgroup: Option<OwnedFd>,
+    /// The program's own image, where the host was opened to run it as a prober.
+    pub image: Option<OwnedFd>,
     life: OwnedFd,
     ids: Ids,
     /// No user namespace can be made inside.
@@ -142,7 +145,13 @@ pub fn run() {
         life,
     } = Sealed::read().decide();
     outbox.send(&FromHost::Granted(Box::new(seal::granted(&seal, &decision))));
+    // Before the view, in which the image has no name.
+    let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let image = (seal.wish.probes)
+        .then(|| open("/proc/self/exe", flags, Mode::empty()).ok())
+        .flatten();
     let start = Start {
+        image,
         began,
         seal,
         decision,
@@ -180,9 +189,9 @@ impl Start {
     /// Tries the modes from the strongest down. Only a denial by the kernel or an administrator
     /// leads to the next one; any other failure ends the host with its reason.
     fn enter(mut self) -> ! {
-        for mode in [Mode::Full, Mode::SharedPids] {
+        for mode in [confine::Mode::Full, confine::Mode::SharedPids] {
             // At low commands see the user's processes, so there is only one mode with mounts.
-            if self.tier() == Tier::Low && mode == Mode::Full {
+            if self.tier() == Tier::Low && mode == confine::Mode::Full {
                 continue;
             }
             let (said, say) = match pipe2(OFlag::O_CLOEXEC) {
@@ -204,7 +213,7 @@ impl Start {
                     let mut reason = String::new();
                     let _ = File::from(said).read_to_string(&mut reason);
                     match (count, word[0]) {
-                        (1, DENIED_PROC) if mode == Mode::Full => {
+                        (1, DENIED_PROC) if mode == confine::Mode::Full => {
                             self.missing.push(("pid namespace", reason))
                         }
                         (1, DENIED | DENIED_PROC) => {
@@ -227,13 +236,13 @@ impl Start {
             loopback: false,
             ipc: false,
         };
-        self.inner(Mode::LandlockOnly, none, None)
+        self.inner(confine::Mode::LandlockOnly, none, None)
     }
 
-    fn namespaces(&self, mode: Mode) -> Namespaces {
+    fn namespaces(&self, mode: confine::Mode) -> Namespaces {
         let network = self.decision.grant.network();
         Namespaces {
-            pid: mode == Mode::Full,
+            pid: mode == confine::Mode::Full,
             network: network != Network::Full,
             loopback: network == Network::Private,
             ipc: self.tier() != Tier::Low,
@@ -241,7 +250,7 @@ impl Start {
     }
 
     /// The serving half. `say` is there while the outer half waits to learn how it went.
-    fn inner(mut self, mode: Mode, namespaces: Namespaces, say: Option<OwnedFd>) -> ! {
+    fn inner(mut self, mode: confine::Mode, namespaces: Namespaces, say: Option<OwnedFd>) -> ! {
         // KILL does reach pid 1 of a namespace when it comes from an ancestor. The parent may be
         // gone already, and getppid cannot tell from in here: the pipe to the launcher can.
         if prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).is_err() || self.is_orphan() {
@@ -257,8 +266,8 @@ impl Start {
             );
         }
         let built = match mode {
-            Mode::LandlockOnly => self.without_mounts(),
-            Mode::Full | Mode::SharedPids => self.with_mounts(mode, namespaces),
+            confine::Mode::LandlockOnly => self.without_mounts(),
+            confine::Mode::Full | confine::Mode::SharedPids => self.with_mounts(mode, namespaces),
         };
         let built = match built {
             Ok(built) => built,

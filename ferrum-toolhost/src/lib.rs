@@ -20,6 +20,7 @@ pub mod host;
 pub mod launcher;
 pub mod outbox;
 pub mod preflight;
+pub mod prober;
 pub mod remedy;
 pub mod report;
 pub mod seal;

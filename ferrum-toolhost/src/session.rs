@@ -24,6 +24,8 @@ pub struct Session {
     pub cwd: Arc<OwnedFd>,
     pub commands: Commands,
     pub guard: Arc<Mutex<Guard>>,
+    /// Runs the prober and nothing else.
+    pub probes: bool,
     pub ready: Ready,
 }
 
@@ -87,6 +89,7 @@ impl Session {
             cwd: Arc::new(cwd),
             commands,
             guard,
+            probes: start.seal.wish.probes,
             ready,
         })
     }

@@ -223,6 +223,8 @@ pub enum PolicyCommand {
     Check(CheckArgs),
     /// Print a project file to start from.
     Init,
+    /// Attack the walls of a session here, at every tier, and say which held.
+    Verify(VerifyArgs),
 }
 
 /// `ferrum policy show`.
@@ -236,6 +238,18 @@ pub struct ShowArgs {
     pub dir: Option<PathBuf>,
 
     /// Print one JSON object: docs/schema/policy-show.json.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ferrum policy verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The working directory of the session.
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// Print one JSON object: docs/schema/policy-verify.json.
     #[arg(long)]
     pub json: bool,
 }
@@ -470,6 +484,7 @@ impl WishArgs {
             shell: self.shell,
             tools,
             inspect: false,
+            probes: false,
         }
     }
 }
@@ -531,7 +546,10 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.wish.wish(ToolsWish::Default),
                 // The tier of a question is its own, not the host's.
-                PolicyCommand::Explain(_) | PolicyCommand::Check(_) | PolicyCommand::Init => Wish::default(),
+                PolicyCommand::Explain(_)
+                | PolicyCommand::Check(_)
+                | PolicyCommand::Init
+                | PolicyCommand::Verify(_) => Wish::default(),
             },
             Some(
                 Command::Doctor(_)
@@ -551,6 +569,7 @@ impl Cli {
             Some(Command::Policy(policy)) => match &policy.question {
                 PolicyCommand::Show(show) => show.dir.as_deref(),
                 PolicyCommand::Explain(explain) => explain.dir.as_deref(),
+                PolicyCommand::Verify(verify) => verify.dir.as_deref(),
                 PolicyCommand::Check(_) | PolicyCommand::Init => None,
             },
             Some(Command::Inspect(inspect)) => inspect.dir.as_deref(),

@@ -74,7 +74,10 @@ impl Start {
             // They need no launcher and do not come here.
             Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
             Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => First::None,
+                PolicyCommand::Show(_)
+                | PolicyCommand::Check(_)
+                | PolicyCommand::Init
+                | PolicyCommand::Verify(_) => First::None,
                 PolicyCommand::Explain(_) => First::Check,
             },
             Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
@@ -95,6 +98,9 @@ impl Start {
             Some(Command::Setup(_) | Command::Login(_)) => {
                 make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
                 configures = Configures::Everything;
+            }
+            Some(Command::Policy(ref policy)) if matches!(policy.question, PolicyCommand::Verify(_)) => {
+                make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?;
             }
             Some(
                 Command::Tool(_)

@@ -4,8 +4,8 @@
 //!
 //! | promise | held by | note |
 //! |---|---|---|
-//! | reading | mount view; Landlock ≥ 1 | the view is a list of what may be read |
-//! | writing | mount view; Landlock ≥ 3 | below ABI 3 Landlock does not cover truncation |
+//! | reading | mount view; Landlock ≥ 1 (not low) | the view is a list of what may be read |
+//! | writing | mount view; Landlock ≥ 3 (not low) | below ABI 3 Landlock does not cover truncation |
 //! | attributes | mount view; the filter (high) | modes, owners and times outside the roots: Landlock does not cover them |
 //! | network | network namespace; socket filter | not asked for when the network is `full` |
 //! | front | pid namespace; Landlock ≥ 3 with the filter | signals, ptrace and `/proc` of the front |
@@ -14,7 +14,7 @@
 //! | processes | pid namespace; Landlock ≥ 3 with the filter (high) | others of the user are out of reach |
 //! | lifetime | pid namespace; cgroup; the filter with no writable root (high) | nothing outlives its call |
 //! | resources | cgroup; process limit; the tier's own limits (high) | fork bombs end |
-//! | system | no capabilities with read-only `/proc` or the filter | system settings, even as uid 0 |
+//! | system | no capabilities with read-only `/proc` | system settings, even as uid 0 |
 //!
 //! At high the roots are read-only and only system programs run, so Landlock ≥ 3 with the filter
 //! holds what at medium needs namespaces: there is no writable root in which a protected path
@@ -95,7 +95,7 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
     let landlock = walls.landlock_abi >= 1;
     let landlock_writes = walls.landlock_abi >= LANDLOCK_WRITES;
     let fenced = landlock_writes && walls.seccomp;
-    let system = walls.no_capabilities && (walls.proc_read_only || walls.seccomp);
+    let system = walls.no_capabilities && walls.proc_read_only;
     vec![
         (
             "reading",
@@ -103,7 +103,11 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
         ),
         (
             "writing",
-            vec![("mount view", walls.mount_view), ("landlock", landlock_writes)],
+            vec![
+                ("mount view", walls.mount_view),
+                // At low the rules allow everything.
+                ("landlock", landlock_writes && !low),
+            ],
         ),
         (
             "attributes",
@@ -128,8 +132,6 @@ fn rows(tier: Tier, network: Network, walls: &Walls) -> Vec<Row> {
             vec![
                 ("pid namespace", walls.pid_namespace),
                 ("landlock+seccomp", fenced),
-                // The front is not dumpable and has given up what could be taken over.
-                ("seccomp", low && walls.seccomp),
             ],
         ),
         (
@@ -197,7 +199,6 @@ mod tests {
         pid_namespace: false,
         network_namespace: false,
         cgroup: false,
-        proc_read_only: false,
         process_limit: false,
         ..ALL
     };

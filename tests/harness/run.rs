@@ -51,6 +51,8 @@ pub struct Run {
     pub deadline: Duration,
     /// Deny new namespaces by a seccomp filter, as some containers do.
     pub without_namespaces: bool,
+    /// The kernel seems to have no Landlock.
+    pub without_landlock: bool,
 }
 
 impl Run {
@@ -71,6 +73,7 @@ impl Run {
             stdin: None,
             deadline: DEADLINE,
             without_namespaces: false,
+            without_landlock: false,
         }
     }
 
@@ -122,6 +125,9 @@ impl Run {
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if self.without_landlock {
+            crate::sys::deny_landlock(&mut command);
+        }
         if self.without_namespaces {
             crate::sys::deny_namespaces(&mut command);
         }

@@ -46,6 +46,48 @@ pub fn deny_namespaces(command: &mut Command) {
     }
 }
 
+/// Makes the program run on a kernel without Landlock, as far as it can tell: its calls do not exist.
+#[expect(unsafe_code, reason = "pre_exec and prctl have no safe wrapper")]
+pub fn deny_landlock(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: as above.
+    unsafe {
+        command.pre_exec(|| {
+            const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+            const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+            const ABOVE: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
+            const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+            // landlock_create_ruleset, _add_rule, _restrict_self: the same numbers everywhere.
+            let filter = [
+                row(LOAD, 0, 0, 0),
+                row(AT_LEAST, 0, 2, 444),
+                row(ABOVE, 1, 0, 446),
+                row(
+                    RETURN,
+                    0,
+                    0,
+                    libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned(),
+                ),
+                row(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+            ];
+            let program = libc::sock_fprog {
+                len: 5,
+                filter: filter.as_ptr().cast_mut(),
+            };
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+                || libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) != 0
+            {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+}
+
 const fn row(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter {
         #[expect(clippy::cast_possible_truncation, reason = "BPF codes fit in 8 bits")]

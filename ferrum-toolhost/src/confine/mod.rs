@@ -51,6 +51,8 @@ pub struct Restriction<'a> {
     pub view: &'a View,
     pub corner: &'a Path,
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// The prober's program, which lies in no view.
+    pub image: Option<BorrowedFd<'a>>,
     pub process_limit: bool,
 }
 
@@ -127,7 +129,8 @@ pub fn restrict(plan: &Restriction<'_>) -> Result<Confined, Step> {
         network_namespace: plan.namespaces.network,
         socket_filter: profile.deny_inet && filtered,
         cgroup: plan.cgroup.is_some(),
-        proc_read_only: mounted || ability.abi > 0,
+        // At low the rules allow everything, and uid 0 is the owner of these files.
+        proc_read_only: mounted || (ability.abi > 0 && plan.tier != Tier::Low),
         process_limit: plan.process_limit,
     };
     Ok(Confined {
@@ -148,6 +151,7 @@ fn landlock_layers(plan: &Restriction<'_>, ability: Ability, mounted: bool) -> R
         corner: plan.corner,
         copies: rules::copies_of(plan.corner),
         cgroup: plan.cgroup,
+        image: plan.image,
     }
     .build()
     .map_err(|source| Step {

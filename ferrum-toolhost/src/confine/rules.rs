@@ -27,6 +27,8 @@ pub struct Plan<'a> {
     /// Config copies: commands write them too.
     pub copies: PathBuf,
     pub cgroup: Option<BorrowedFd<'a>>,
+    /// One program that may run although it lies in no view.
+    pub image: Option<BorrowedFd<'a>>,
 }
 
 impl Plan<'_> {
@@ -41,6 +43,9 @@ impl Plan<'_> {
                 self.view(rules)?;
             }
             rules.path(&self.copies, rights_of(Access::Write, false))?;
+            if let Some(image) = self.image {
+                rules.descriptor(image, rights_of(Access::ReadExec, true))?;
+            }
         }
         host.path(self.corner, rights_of(Access::Write, false))?;
         command.path(self.corner, rights_of(Access::Read, false))?;

@@ -81,6 +81,8 @@ pub enum Reach {
 /// What every command of a session shares.
 pub struct Runner {
     pub bash: CString,
+    /// Run in place of bash, with the text of the command as its argument.
+    pub prober: Option<OwnedFd>,
     pub environment: Vec<CString>,
     pub cwd: OwnedFd,
     pub landlock: Option<OwnedFd>,
@@ -152,8 +154,9 @@ impl Runner {
                 }
             });
         let limits = limits(self.file);
+        let prober = self.prober.as_ref().map(by_descriptor);
         let shared = Stage {
-            bash: &self.bash,
+            bash: prober.as_ref().unwrap_or(&self.bash),
             environment: &self.environment,
             cwd: self.cwd.as_raw_fd(),
             landlock: self.landlock.as_ref().map_or(-1, AsRawFd::as_raw_fd),
@@ -163,8 +166,11 @@ impl Runner {
             reach: self.reach,
         };
         let text = CString::new(command).map_err(|_| "the command holds a NUL character".to_owned())?;
-        let argv = [c"bash", c"--noprofile", c"--norc", c"-c", text.as_c_str()];
-        let started = shared.start(&argv, cgroup.as_ref())?;
+        let argv: &[&CStr] = match prober {
+            Some(_) => &[c"ferrum-toolhost", c"probe", text.as_c_str()],
+            None => &[c"bash", c"--noprofile", c"--norc", c"-c", text.as_c_str()],
+        };
+        let started = shared.start(argv, cgroup.as_ref())?;
         let mut pipes = [
             Pipe {
                 read: Some(started.stdout),
@@ -231,6 +237,11 @@ impl Runner {
             limits_missing,
         })
     }
+}
+
+/// A path that leads to an open file in every view: `/proc/self` is the stage's own.
+fn by_descriptor(file: &OwnedFd) -> CString {
+    CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
 }
 
 /// Limits that need no controller.

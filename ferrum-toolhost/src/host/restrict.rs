@@ -21,7 +21,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode as FileMode;
 use std::ffi::CString;
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 /// What has to be opened before the walls close.
@@ -65,6 +65,7 @@ impl Start {
             view: &built.view,
             corner: &built.corner,
             cgroup: opened.cgroup.as_ref().map(SessionCgroup::descriptor),
+            image: self.image.as_ref().map(AsFd::as_fd),
             process_limit: mode == Mode::Full
                 && !self.missing.iter().any(|(name, _)| *name == "process limit"),
         })
@@ -79,12 +80,17 @@ impl Start {
             &opened.cwd_path,
         );
         let limits = self.seal.charter.limits;
+        let prober = match self.image.as_ref().map(OwnedFd::try_clone).transpose() {
+            Ok(prober) => prober,
+            Err(e) => return Err(setup(e.to_string())),
+        };
         let (cwd, layer) = (
             opened.cwd.try_clone().map_err(|e| setup(e.to_string()))?,
             confined.layer(),
         );
         let runner = Runner {
             bash: opened.bash,
+            prober,
             environment: environment::strings(&environment),
             cwd: opened.cwd,
             landlock: layer.map_err(|e| setup(format!("landlock: {e}")))?,

@@ -7,6 +7,7 @@
     reason = "the one place in the tool host where raw system calls are made"
 )]
 
+pub mod attempt;
 pub mod ipc;
 pub mod landlock;
 pub mod mount;

@@ -386,10 +386,10 @@ pub fn inherited(number: RawFd) -> Option<std::os::fd::OwnedFd> {
     Some(unsafe { std::os::fd::FromRawFd::from_raw_fd(number) })
 }
 
-/// Takes ownership of a descriptor that `recvmsg` just put into this process.
+/// Takes ownership of a descriptor that the kernel has just put into this process.
 #[must_use]
 pub fn adopt(number: RawFd) -> std::os::fd::OwnedFd {
-    // SAFETY: SCM_RIGHTS made this descriptor for this process and nobody else knows its number.
+    // SAFETY: a system call made this descriptor for this process and nobody else knows its number.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(number) }
 }
 

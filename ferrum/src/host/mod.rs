@@ -20,4 +20,4 @@ pub use launch::{LaunchError, Launcher};
 pub use probe::Prober;
 
 #[cfg(test)]
-mod script;
+pub(crate) mod script;

@@ -1,6 +1,6 @@
 //! Opens hosts only to see what they come up with.
 
-use super::client::HostClient;
+use super::client::{HostClient, ToolResult};
 use super::control::{Control, News, Opened};
 use super::fault::Cause;
 use super::hosts::finish;
@@ -10,12 +10,16 @@ use ferrum_proto::frame::FrameReader;
 use ferrum_proto::limits::{FROM_HOST_FRAME_BYTES_MAX, SEAL_MS_MAX};
 use ferrum_proto::order::FromHostOrder;
 use ferrum_proto::reply::{FromHost, Linted};
+use ferrum_proto::request::{Bash, ToolRequest};
 use ferrum_proto::seal::{Granted, Ready};
 use ferrum_proto::terms::PathBytes;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
+
+/// All probes of one host; each waits for nothing longer than a fraction of a second.
+const PROBES_SECONDS_MAX: u32 = 30;
 
 /// Looks at one host after another.
 #[derive(Debug)]
@@ -71,6 +75,35 @@ impl Prober {
         let ready = client.ready().await;
         self.control.close_host(host);
         (granted, ready)
+    }
+
+    /// Lets the compiled-in prober try the walls of a host with this wish, which ends right after.
+    /// What was tried is told as the text of a command.
+    ///
+    /// # Errors
+    /// Why there was no such host, or no answer.
+    pub async fn probe(
+        &mut self,
+        wish: &Wish,
+        targets: impl FnOnce(&Granted) -> String,
+    ) -> Result<(Granted, Ready, ToolResult), Cause> {
+        let opened = self.control.open_host(&self.cwd, wish)?;
+        let host = opened.host;
+        let client = HostClient::start(opened, Arc::clone(&self.news))?;
+        let told = async {
+            let granted = client.granted().await?;
+            let ready = client.ready().await?;
+            let request = ToolRequest::Bash(Bash {
+                command: targets(&granted),
+                timeout_seconds: Some(PROBES_SECONDS_MAX),
+            });
+            let answer = client.call(request, &mut |_| {}).await;
+            let result = answer.map_err(|fault| fault.cause().clone())?;
+            Ok((granted, ready, result))
+        };
+        let told = told.await;
+        self.control.close_host(host);
+        told.map_err(|cause: Cause| cause.with_end_of(&self.launcher))
     }
 
     /// What is to be said of the project files that count in `cwd`, or of `file` as if it were the

@@ -97,7 +97,7 @@ pub(super) fn reply(text_bytes: usize) -> Reply {
     }
 }
 
-pub(super) fn granted() -> Granted {
+pub(crate) fn granted() -> Granted {
     Granted {
         tier: Tier::Medium,
         floor: Tier::Low,
@@ -122,7 +122,7 @@ pub(super) fn granted() -> Granted {
     }
 }
 
-pub(super) fn ready() -> Ready {
+pub(crate) fn ready() -> Ready {
     Ready {
         isolation: Isolation::Full,
         network: Network::Private,

@@ -61,6 +61,7 @@ async fn look(prober: &mut Prober, tier: Tier) -> Finding {
         shell: None,
         tools: ToolsWish::Default,
         inspect: false,
+        probes: false,
     };
     Finding {
         tier,

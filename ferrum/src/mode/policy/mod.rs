@@ -4,6 +4,7 @@
 mod check;
 mod explain;
 mod show;
+mod verify;
 
 use crate::cli::{Cli, PolicyArgs, PolicyCommand};
 use crate::exit::Failure;
@@ -21,6 +22,7 @@ pub fn run(cli: &Cli, asked: &PolicyArgs) -> Result<ExitCode, Failure> {
         PolicyCommand::Show(asked) => show::run(Start::new(cli)?, asked),
         PolicyCommand::Explain(asked) => explain::run(Start::new(cli)?, asked),
         PolicyCommand::Check(asked) => check::run(Start::new(cli)?, asked),
+        PolicyCommand::Verify(asked) => verify::run(Start::new(cli)?, asked),
         PolicyCommand::Init => write_out(INIT).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -24,6 +24,7 @@ use ferrum_proto::reply::{Explanation, FromHost};
 use ferrum_proto::request::ToHost;
 use ferrum_proto::seal::{Lint, Seal, SealFailed, SealFailure};
 use policy::{Isolation, ShellMode, Tier};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +45,7 @@ pub struct Check {
     seal: Seal,
     decision: Decision,
     assumed: Assumed,
-    bash: CString,
+    bash: RefCell<bash::Reader>,
     outbox: Outbox,
     order: ToHostOrder,
     /// Grants by what was asked for; there are only a few.
@@ -122,7 +123,7 @@ impl Check {
             seal,
             decision,
             assumed,
-            bash,
+            bash: RefCell::new(bash::Reader::new(bash)),
             outbox,
             order: ToHostOrder::check(),
             grants: BTreeMap::new(),

@@ -138,10 +138,9 @@ pub fn write_problem(path: &Path, ground: &Ground) -> Option<String> {
     if let Some(own) = ground.protected.iter().find(|own| path.starts_with(own)) {
         return Some(format!("{} is protected", own.display()));
     }
-    let homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
-    if let Some(name) = homes
-        .into_iter()
-        .find(|name| path.starts_with(ground.home.join(name)))
+    let mut homes = CREDENTIALS_HOME.iter().chain(START_UP_HOME);
+    if let Ok(below) = path.strip_prefix(&ground.home)
+        && let Some(name) = homes.find(|name| below.starts_with(name))
     {
         return Some(format!("~/{name} is protected"));
     }
@@ -180,16 +179,13 @@ fn git_problem(path: &Path) -> Option<String> {
 #[must_use]
 pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<String> {
     // The user's skills lie in Ferrum's own directory and are there to be read.
-    let own = protected.iter().cloned().chain([home.join(".config/ferrum")]);
-    if own
-        .map(|own| own.join("skills"))
-        .any(|skills| path.starts_with(skills))
-    {
+    let below = path.strip_prefix(home).ok();
+    let skills = |own: &PathBuf| path.starts_with(own) && path.starts_with(own.join("skills"));
+    if protected.iter().any(skills) || below.is_some_and(|below| below.starts_with(".config/ferrum/skills")) {
         return None;
     }
-    if let Some(name) = CREDENTIALS_HOME
-        .iter()
-        .find(|name| path.starts_with(home.join(name)))
+    if let Some(below) = below
+        && let Some(name) = CREDENTIALS_HOME.iter().find(|name| below.starts_with(name))
     {
         return Some(format!("~/{name} may hold credentials"));
     }
@@ -210,8 +206,8 @@ pub fn read_problem(path: &Path, home: &Path, protected: &[PathBuf]) -> Option<S
     };
     let own = protected
         .iter()
-        .filter(is_private)
-        .find(|own| path.starts_with(own))?;
+        .filter(|own| path.starts_with(own))
+        .find(is_private)?;
     Some(format!("{} is Ferrum's own", own.display()))
 }
 

@@ -48,6 +48,10 @@ fn the_codes_of_file_verdicts_are_documented() {
         "hard-link",
         "symlink",
         "not-a-file",
+        "outside-view",
+        "exec-path",
+        "network",
+        "mcp",
     ] {
         assert!(
             source.contains(&format!("\"{code}\"")),

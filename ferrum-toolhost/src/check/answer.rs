@@ -1,6 +1,6 @@
 //! One question, judged as a session would, and what the verdict rests on.
 
-use super::{Check, Terms, bash, facts};
+use super::{Check, Terms, facts};
 use crate::confine::view;
 use crate::exec::syntax;
 use crate::seal::{self, Decision, from_wire};
@@ -137,9 +137,9 @@ impl Check {
         if verdict != Verdict::Allow || bash_alone {
             return verdict;
         }
-        match bash::read_by_bash(&self.bash, command) {
-            Ok(None) => Verdict::Allow,
-            Ok(Some(complaint)) => Verdict::Refuse(syntax::refusal(&complaint)),
+        match self.bash.borrow_mut().complaint(command) {
+            Ok(complaint) if syntax::is_readable(complaint.is_empty(), &complaint) => Verdict::Allow,
+            Ok(complaint) => Verdict::Refuse(syntax::refusal(&complaint)),
             Err(e) => Verdict::Refuse(syntax::refusal(&format!("bash -n: {e}"))),
         }
     }

@@ -74,7 +74,7 @@ pub fn write_out(text: &str) -> Result<(), Failure> {
     };
     let text = clean.as_deref().unwrap_or(text);
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
+    written.map_err(|error| crate::output::unwritten(&error))
 }
 
 /// Writes a text whose parts have been cleaned already, so that its colours stay.
@@ -84,7 +84,7 @@ pub fn write_out(text: &str) -> Result<(), Failure> {
 pub fn write_painted(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::new(Kind::Error, format!("stdout cannot be written: {error}")))
+    written.map_err(|error| crate::output::unwritten(&error))
 }
 
 /// Tells the user something beside the result.

@@ -6,6 +6,8 @@ mod stream;
 mod text;
 pub mod wire;
 
+pub(crate) use outlet::unwritten;
+
 pub use json::Json;
 pub use outlet::{Outlet, Stream};
 pub use stream::StreamJson;

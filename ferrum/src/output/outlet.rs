@@ -152,7 +152,8 @@ impl Shared {
     }
 }
 
-fn unwritten(error: &io::Error) -> Failure {
+/// A reader who left is told nothing; a disk that is full is an error.
+pub(crate) fn unwritten(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::new(Kind::OutputClosed, "nobody reads stdout any more"),
         _ => Failure::new(Kind::Error, format!("stdout cannot be written: {error}")),

@@ -6,7 +6,7 @@
 //! than their kind allows. A hit means "cannot be read", not "is bad".
 
 use super::deny::{Check, Deny};
-use super::lower::{children, gap_arguments};
+use super::lower::{children, gap_arguments, is_word};
 use super::word::is_expansion;
 use std::ops::Range;
 use tree_sitter::Node;
@@ -93,6 +93,20 @@ impl<'a> Audit<'a> {
                 return self.leaf(node, inside);
             }
             "raw_string" | "ansi_c_string" | "heredoc_content" => return self.leaf(node, inside),
+            "comment" if !self.may_comment(node) => {
+                return Err(unreadable(
+                    &node.byte_range(),
+                    "# inside a word",
+                    "put a blank before it, or quote it",
+                ));
+            }
+            "subshell" if self.slice(node).starts_with("((") => {
+                return Err(unreadable(
+                    &node.byte_range(),
+                    "two parentheses that could begin an expression",
+                    "put a blank between them",
+                ));
+            }
             "comment" if inside.arithmetic => {
                 return Err(unreadable(
                     &node.byte_range(),
@@ -101,13 +115,7 @@ impl<'a> Audit<'a> {
                 ));
             }
             "command_substitution" => {
-                if self.slice(node).starts_with('`') && self.slice(node).contains("\\`") {
-                    return Err(unreadable(
-                        &node.byte_range(),
-                        "backticks inside backticks",
-                        "use $( … )",
-                    ));
-                }
+                self.backticks(node, inside)?;
                 inside = Inside::default();
             }
             "process_substitution" => inside = Inside::default(),
@@ -119,8 +127,16 @@ impl<'a> Audit<'a> {
             "simple_expansion" if !is_expansion(node, self.text) => {
                 return Err(unreadable(&node.byte_range(), "a lone dollar sign", "quote it"));
             }
-            "test_command" => inside.test = true,
-            "command" | "declaration_command" | "unset_command" => self.command(node)?,
+            "test_command" => {
+                self.brackets(node)?;
+                inside.test = true;
+            }
+            "command" | "declaration_command" => {
+                self.apart(node)?;
+                self.command(node)?;
+            }
+            "unset_command" => self.command(node)?,
+            "array" | "for_statement" | "file_redirect" => self.apart(node)?,
             "heredoc_redirect" => self.heredoc(node)?,
             _ => {}
         }
@@ -141,6 +157,65 @@ impl<'a> Audit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Words without a blank between them are one word to bash.
+    fn apart(&self, node: Node<'_>) -> Check {
+        for pair in children(node).windows(2) {
+            let words = pair
+                .iter()
+                .all(|part| is_word(part.kind()) || part.kind() == "command_name");
+            if words && pair[0].end_byte() == pair[1].start_byte() {
+                return Err(unreadable(
+                    &pair[1].byte_range(),
+                    "a word that the parser takes for two",
+                    "quote it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// In backticks bash takes a backslash off before it reads the command.
+    fn backticks(&self, node: Node<'_>, inside: Inside) -> Check {
+        let text = self.slice(node);
+        let mut unescaped = vec!["\\`", "\\\\", "\\$"];
+        if inside.quoted {
+            unescaped.push("\\\"");
+        }
+        if !text.starts_with('`') || !unescaped.iter().any(|escape| text.contains(escape)) {
+            return Ok(());
+        }
+        Err(unreadable(
+            &node.byte_range(),
+            "a backslash inside backticks",
+            "use $( … ) instead of backticks",
+        ))
+    }
+
+    /// To bash a comment begins where a word could.
+    fn may_comment(&self, node: Node<'_>) -> bool {
+        let before = self.text.get(..node.start_byte()).unwrap_or("");
+        before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'])
+    }
+
+    /// `[` and `[[` are words of their own.
+    fn brackets(&self, node: Node<'_>) -> Check {
+        let text = self.slice(node);
+        let inner = match text.strip_prefix("[[") {
+            Some(rest) => rest.strip_suffix("]]"),
+            None => text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')),
+        };
+        let Some(inner) = inner else { return Ok(()) };
+        let blank = |c: char| c.is_ascii_whitespace() || c == '(' || c == ')' || c == '\\';
+        if inner.starts_with(blank) && inner.ends_with(|c: char| blank(c) && c != '\\') {
+            return Ok(());
+        }
+        Err(unreadable(
+            &node.byte_range(),
+            "a bracket that is part of a word",
+            "put blanks around it, or quote it",
+        ))
     }
 
     fn command(&mut self, node: Node<'_>) -> Check {
@@ -194,7 +269,14 @@ impl<'a> Audit<'a> {
         } else {
             end.trim_start_matches('\t')
         };
-        if end.trim_end_matches('\n') == delimiter {
+        let end_line = children(node)
+            .into_iter()
+            .find(|part| part.kind() == "heredoc_end");
+        let alone = end_line.is_none_or(|part| {
+            let after = self.text.get(part.end_byte()..).unwrap_or("");
+            after.is_empty() || after.starts_with('\n') || self.slice(part).ends_with('\n')
+        });
+        if alone && end.trim_end_matches('\n') == delimiter {
             return Ok(());
         }
         Err(Deny::new(
@@ -271,6 +353,13 @@ impl<'a> Audit<'a> {
                 &(at..at + 1),
                 "an expansion inside a word that the parser does not see",
                 "use $( … ) on its own",
+            ));
+        }
+        if kind == "word" && hides_variable(text) {
+            return Err(unreadable(
+                &range,
+                "a variable inside a word that the parser does not see",
+                "quote the words around it",
             ));
         }
         let may_separate = inside.expansion || inside.test || matches!(kind, "regex" | "extglob_pattern");
@@ -352,6 +441,23 @@ fn hidden_expansion(text: &str, outside_quotes: bool) -> Option<usize> {
         at += 1;
     }
     None
+}
+
+/// True for an unescaped `$` that begins a variable.
+fn hides_variable(text: &str) -> bool {
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c == '$'
+            && chars
+                .peek()
+                .is_some_and(|next| next.is_ascii_alphanumeric() || "_@*#?!-".contains(*next))
+        {
+            return true;
+        }
+    }
+    false
 }
 
 fn has_separator(text: &str) -> bool {

@@ -250,16 +250,26 @@ impl Hard<'_> {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} shell texts inside each other");
             return Err(Deny::new("limit-payload", &inner.span, message).hint("write it to a script file"));
         }
+        self.inner_text(&inner.text, inner, place)?;
+        if inner.exact || inner.bare == inner.text {
+            return Ok(());
+        }
+        self.inner_text(&inner.bare, inner, place)
+    }
+
+    // Out of line like `payload`.
+    #[inline(never)]
+    fn inner_text(&mut self, text: &str, inner: &Payload, place: &Place) -> Check {
         let at = |mut deny: Deny| {
             deny.span = inner.span.clone();
             deny
         };
         let mut own = place.clone();
         own.depth += 1;
-        match super::read(&inner.text, place.depth + 1) {
+        match super::read(text, place.depth + 1) {
             Ok(script) => self.script(&script, &own).map_err(at),
             Err(deny) if self.strict && inner.exact => Err(at(deny)),
-            Err(_) => self.crude(&inner.text, &inner.span, &own).map_err(at),
+            Err(_) => self.crude(text, &inner.span, &own).map_err(at),
         }
     }
 

@@ -223,7 +223,10 @@ impl High<'_> {
                 .pieces
                 .iter()
                 .find(|piece| !matches!(piece, Piece::Literal { text, .. } if text.is_empty()));
-            let is_option = word.prefix().0.starts_with('-') && word.pieces.iter().any(is_pattern);
+            // In `--name=…` only the value can change.
+            let (text, _) = word.prefix();
+            let in_value = text.starts_with("--") && text.contains('=');
+            let is_option = text.starts_with('-') && !in_value && word.pieces.iter().any(is_pattern);
             if !options_over && (is_option || first.is_some_and(is_pattern)) {
                 return Err(Deny::new(
                     "expansion",

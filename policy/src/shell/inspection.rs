@@ -75,6 +75,8 @@ const GIT_REFUSED: &[&str] = &[
     "--open-files-in-pager",
     "--upload-pack",
     "--exec",
+    // gpg, or the program that a configuration names.
+    "--show-signature",
 ];
 
 /// Judges one command (name first, a base name).
@@ -495,14 +497,19 @@ fn git(words: &[Word]) -> Check {
         let (text, _) = word.prefix();
         let name = text.split('=').next().unwrap_or(&text);
         let hit = text.starts_with("-O")
-            || name.len() > 4
+            || text.contains("%G")
+            || name.len() > 2
                 && GIT_REFUSED
                     .iter()
                     .any(|refused| refused.starts_with(name) || name.starts_with("--output"));
         if hit
             && !matches!(
                 name,
-                "--output-indicator-new" | "--output-indicator-old" | "--output-indicator-context"
+                "--text"
+                    | "--filter"
+                    | "--output-indicator-new"
+                    | "--output-indicator-old"
+                    | "--output-indicator-context"
             )
         {
             return Err(refuse(

@@ -26,4 +26,4 @@ pub(super) const BRACE_WORDS_MAX: usize = 64;
 
 /// `|` characters in one text, wherever they stand. The grammar's time for a long pipeline grows with
 /// its square and its progress is not told meanwhile; bash itself takes at most 3,000 stages.
-pub(super) const BARS_MAX: usize = 4_096;
+pub(super) const BARS_MAX: usize = 2_048;

@@ -473,7 +473,7 @@ impl Lower<'_> {
     }
 }
 
-fn is_word(kind: &str) -> bool {
+pub(super) fn is_word(kind: &str) -> bool {
     matches!(
         kind,
         "word"
@@ -546,6 +546,10 @@ fn push_assignment(node: &mut Node, assignment: Assignment) {
 /// Adds a word to the command of `node`, brace expansion done.
 fn push_words(node: &mut Node, word: Word) {
     for mut word in brace::expand(word) {
+        // `{,x}`: bash drops an empty word that is not quoted.
+        if word.pieces.is_empty() {
+            continue;
+        }
         word.expand_tilde();
         push_argument(node, &word);
     }

@@ -1,9 +1,11 @@
 //! Shell text inside a shell command: `bash -c`, `eval`, `trap`, a here-document for `sh`.
 
 use super::argv::{self, Arg, Valued};
+use super::options::with_holes;
 use super::pipes;
+use super::quote;
 use super::script::{Node, Piece, RedirectKind, Word};
-use super::wrapper::base_name;
+use super::wrapper::{base_name, is_assignment};
 
 /// Shells of the Bourne family.
 #[rustfmt::skip]
@@ -17,6 +19,8 @@ pub(super) struct Payload {
     pub(super) text: String,
     /// Nothing was replaced: the text is what will be run.
     pub(super) exact: bool,
+    /// The text with the replaced parts left out, as if they were empty.
+    pub(super) bare: String,
     pub(super) span: std::ops::Range<usize>,
 }
 
@@ -180,6 +184,11 @@ pub(super) fn evaluated<'a>(name: &str, words: &'a [Word]) -> Vec<&'a Word> {
             .filter(|(option, _)| option.prefix().0 == "-v")
             .map(|(_, name)| name)
             .collect(),
+        // Words of their own before the command: assignments.
+        "time" | "coproc" => rest
+            .iter()
+            .take_while(|word| is_assignment(&with_holes(word)) || word.prefix().0.starts_with('-'))
+            .collect(),
         "printf" if rest.first().is_some_and(|word| word.prefix().0.starts_with("-v")) => {
             rest.iter().take(2).collect()
         }
@@ -197,8 +206,10 @@ pub(super) fn subscripted(word: &Word) -> Option<Payload> {
 
 /// A text that is only expanded, such as the value of PS4.
 pub(super) fn expanded(text: &str, word: &Word) -> Payload {
+    let text = format!(": <<__EXPANDED\n{text}\n__EXPANDED\n");
     Payload {
-        text: format!(": <<__EXPANDED\n{text}\n__EXPANDED\n"),
+        bare: text.clone(),
+        text,
         exact: false,
         span: word.span.clone(),
     }
@@ -248,44 +259,59 @@ pub(super) fn trap_action(words: &[Word]) -> Option<&Word> {
 
 /// Words that a shell reads as one text.
 pub(super) fn joined(words: &[Word]) -> Option<Payload> {
-    let first = words.first()?;
-    let parts: Vec<Payload> = words.iter().map(payload).collect();
-    let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
-    Some(Payload {
-        text: texts.join(" "),
-        exact: parts.iter().all(|part| part.exact),
-        span: first.span.clone(),
-    })
+    let (first, rest) = words.split_first()?;
+    let mut out = payload(first);
+    for word in rest {
+        out.append(&payload(word), " ");
+    }
+    Some(out)
 }
 
 pub(super) fn payload(word: &Word) -> Payload {
-    let mut text = String::new();
-    let mut exact = true;
+    let mut out = Payload {
+        text: String::new(),
+        exact: true,
+        bare: String::new(),
+        span: word.span.clone(),
+    };
     for piece in &word.pieces {
         match piece {
-            Piece::Literal { text: part, .. } | Piece::Glob(part) => text.push_str(part),
-            Piece::Home => text.push_str("$HOME"),
-            Piece::Pwd => text.push_str("$PWD"),
-            Piece::Tmp => text.push_str("$TMPDIR"),
+            Piece::Literal { text, .. } | Piece::Glob(text) => out.push(text),
+            Piece::Home => out.push("$HOME"),
+            Piece::Pwd => out.push("$PWD"),
+            Piece::Tmp => out.push("$TMPDIR"),
             Piece::Subst(nodes) | Piece::ProcessIn(nodes) => match pipes::printed(nodes) {
-                Some(inner) => {
-                    text.push_str(&inner.text);
-                    exact &= inner.exact;
-                }
-                None => {
-                    text.push_str("__");
-                    exact = false;
-                }
+                Some(inner) => out.append(&inner, ""),
+                None => out.hole(),
             },
-            _ => {
-                text.push_str("__");
-                exact = false;
-            }
+            _ => out.hole(),
         }
     }
-    Payload {
-        text,
-        exact,
-        span: word.span.clone(),
+    out
+}
+
+impl Payload {
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.bare.push_str(text);
+    }
+
+    fn hole(&mut self) {
+        self.text.push_str("__");
+        self.exact = false;
+    }
+
+    /// Adds another text after `separator`.
+    pub(super) fn append(&mut self, other: &Self, separator: &str) {
+        self.push(separator);
+        self.text.push_str(&other.text);
+        self.bare.push_str(&other.bare);
+        self.exact &= other.exact;
+    }
+
+    /// Decodes the escapes of `echo -e` and `printf`.
+    pub(super) fn decode(&mut self) {
+        self.text = quote::decode_ansi_c(&self.text);
+        self.bare = quote::decode_ansi_c(&self.bare);
     }
 }

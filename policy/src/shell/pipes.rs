@@ -1,7 +1,6 @@
 //! What commands print and hand on, as far as the text shows it.
 
 use super::payload::{self, Payload, SHELLS};
-use super::quote;
 use super::script::{Command, Kind, Node, RedirectKind, Word};
 use super::wrapper::{self, Manner, base_name};
 use super::writes;
@@ -146,9 +145,7 @@ pub(super) fn printed(nodes: &[Node]) -> Option<Payload> {
     let mut parts = nodes.iter().filter_map(output);
     let mut out = parts.next()?;
     for part in parts {
-        out.text.push('\n');
-        out.text.push_str(&part.text);
-        out.exact &= part.exact;
+        out.append(&part, "\n");
     }
     Some(out)
 }
@@ -187,7 +184,7 @@ fn output_of(words: &[Word], node: &Node) -> Option<Payload> {
             let said: Vec<Word> = words[1..].iter().skip_while(is_option).cloned().collect();
             let mut out = payload::joined(&said)?;
             if decodes {
-                out.text = quote::decode_ansi_c(&out.text);
+                out.decode();
             }
             Some(out)
         }
@@ -207,20 +204,22 @@ fn output_of(words: &[Word], node: &Node) -> Option<Payload> {
 
 /// Each `%s` of the format takes the next word in turn.
 fn printf(words: &[Word]) -> Option<Payload> {
-    let mut out = payload::joined(words.first().map(std::slice::from_ref)?)?;
-    let mut rest = words[1..].iter();
-    let format = std::mem::take(&mut out.text);
+    let (format, words) = words.split_first()?;
+    let format = format.literal()?;
+    let mut out = payload::payload(&Word::from_literal(
+        "",
+        words.first().map_or(0..0, |word| word.span.clone()),
+    ));
+    let mut rest = words.iter();
     loop {
         let before = rest.len();
         for (index, part) in format.split("%s").enumerate() {
             if index > 0
                 && let Some(word) = rest.next()
             {
-                let word = payload::joined(std::slice::from_ref(word))?;
-                out.text.push_str(&word.text);
-                out.exact &= word.exact;
+                out.append(&payload::payload(word), "");
             }
-            out.text.push_str(part);
+            out.append(&payload::payload(&Word::from_literal(part, 0..0)), "");
         }
         if rest.len() == 0 || rest.len() == before {
             break;
@@ -228,10 +227,8 @@ fn printf(words: &[Word]) -> Option<Payload> {
     }
     // Words that the format has no place for are looked at all the same.
     for word in rest {
-        out.text.push(' ');
-        out.text
-            .push_str(&payload::joined(std::slice::from_ref(word))?.text);
+        out.append(&payload::payload(word), " ");
     }
-    out.text = quote::decode_ansi_c(&out.text);
+    out.decode();
     Some(out)
 }

@@ -38,7 +38,8 @@ pub(super) fn sed(script: &str) -> Effect {
                 let Some(delimiter) = reader.next() else {
                     return Effect::Unknown;
                 };
-                if !(reader.until(delimiter, true) && reader.until(delimiter, true)) {
+                // Its characters are no pattern: a bracket stands for itself.
+                if !(reader.until(delimiter, false) && reader.until(delimiter, false)) {
                     return Effect::Unknown;
                 }
             }
@@ -142,6 +143,11 @@ impl<'a> Reader<'a> {
         Some(c)
     }
 
+    /// The part of the whole text that was passed.
+    fn before<'b>(&self, whole: &'b str) -> &'b str {
+        &whole[..whole.len() - self.rest.len()]
+    }
+
     fn skip(&mut self, set: &str) {
         self.rest = self.rest.trim_start_matches(|c| set.contains(c));
     }
@@ -188,8 +194,16 @@ pub(super) fn awk(program: &str) -> Effect {
     let mut printing = false;
     let mut depth = 0_usize;
     let mut operand_before = false;
+    // Whether this `/` divides or opens a regular expression cannot be told from what precedes it.
+    let mut unclear = false;
     while let Some(c) = reader.peek() {
         match c {
+            '/' if unclear => {
+                let bare = program.replace("||", "").replace(">=", "");
+                let acts = bare.contains(['|', '>', '@']);
+                let acts = acts || ["system", "getline"].iter().any(|name| program.contains(name));
+                return if acts { Effect::Unknown } else { Effect::None };
+            }
             '"' => {
                 reader.next();
                 reader.until('"', false);
@@ -236,6 +250,8 @@ pub(super) fn awk(program: &str) -> Effect {
                     _ => {}
                 }
                 operand_before = !matches!(word, "print" | "printf" | "return" | "in" | "getline");
+                unclear = matches!(word, "else" | "do" | "case" | "exit");
+                continue;
             }
             _ => {
                 reader.next();
@@ -245,35 +261,35 @@ pub(super) fn awk(program: &str) -> Effect {
                     ';' | '\n' | '{' | '}' => (printing, depth) = (false, 0),
                     _ => {}
                 }
+                if c == '\n' {
+                    (operand_before, unclear) = (false, false);
+                }
                 if !c.is_whitespace() {
                     operand_before = c.is_alphanumeric() || ")]$".contains(c);
+                    let twice =
+                        matches!(c, '+' | '-') && reader.before(program).ends_with(&format!("{c}{c}"));
+                    unclear = matches!(c, ')' | '$') || twice;
+                    continue;
                 }
             }
         }
+        unclear &= c.is_whitespace();
     }
     Effect::None
 }
 
-/// True where `>` stands outside strings, regular expressions and `>=`.
+/// True where `>` stands outside strings and regular expressions, and is not `>=`. A program with a
+/// regular expression or division in it is looked at as text.
 pub(super) fn awk_compares(program: &str) -> bool {
     let mut reader = Reader::new(program);
-    let mut operand_before = false;
+    let strings = !program.contains('/');
     while let Some(c) = reader.next() {
         match c {
-            '"' => {
+            '"' if strings => {
                 reader.until('"', false);
-            }
-            '/' if !operand_before => {
-                reader.until('/', true);
-            }
-            '#' => {
-                reader.rest_of_line();
             }
             '>' if reader.peek() != Some('=') => return true,
             _ => {}
-        }
-        if !c.is_whitespace() {
-            operand_before = c.is_alphanumeric() || "_)]$\"".contains(c);
         }
     }
     false
@@ -312,6 +328,7 @@ mod tests {
         assert_eq!(sed("w out"), Effect::Writes("out".into()));
         assert_eq!(sed("s/a/b/w ../out"), Effect::Writes("../out".into()));
         assert_eq!(sed("/x/r other"), Effect::Reads("other".into()));
+        assert_eq!(sed("y/[/e/;1e id;#]/x/"), Effect::Executes);
         assert_eq!(sed("s/a"), Effect::Unknown);
     }
 
@@ -336,6 +353,15 @@ mod tests {
         ] {
             assert_eq!(awk(runs), Effect::Executes, "{runs}");
         }
+        for unclear in [
+            "{ if (1) /\"/; print > \"out\"; z = \"\" }",
+            "{ x++ /2; print > \"f\"; y = 1/ 2 }",
+            "{ if (1) x; else /\"/; \"id\" | getline; z = \"\" }",
+        ] {
+            assert_eq!(awk(unclear), Effect::Unknown, "{unclear}");
+        }
+        assert_eq!(awk("{ x = 1\n/\"/; print > \"f\" }"), Effect::Writes("f".into()));
+        assert_eq!(awk("{ print ($1 + $2) / 2 }"), Effect::None);
         assert_eq!(awk("{print $1 > \"out\"}"), Effect::Writes("out".into()));
         assert_eq!(awk("{print >> $1}"), Effect::Writes(String::new()));
     }

@@ -23,6 +23,13 @@ impl Values {
     pub(super) fn of(nodes: &[Node]) -> Self {
         let mut out = Self::default();
         out.nodes(nodes);
+        for node in nodes {
+            script::each_piece(node, &mut |piece| {
+                if let Piece::Subst(inner) | Piece::ProcessIn(inner) | Piece::ProcessOut(inner) = piece {
+                    out.nodes(inner);
+                }
+            });
+        }
         out
     }
 
@@ -91,7 +98,8 @@ impl Values {
             Piece::Param(param) => {
                 self.0.get(&param.name).map_or(0, Vec::len) + usize::from(!param.inner.is_empty())
             }
-            Piece::Subst(nodes) => usize::from(pipes::printed(nodes).is_some()),
+            // Once as the commands that it is, then as what they print.
+            Piece::Subst(nodes) if pipes::printed(nodes).is_some() => 2,
             _ => 0,
         }
     }
@@ -128,7 +136,8 @@ impl Values {
             _ => false,
         });
         let whole = self.put_in(word, at);
-        match whole.literal() {
+        let text: Option<String> = whole.pieces.iter().map(known_text).collect();
+        match text {
             Some(text) if is_variable && text.contains(char::is_whitespace) => text
                 .split_whitespace()
                 .map(|part| Word::from_literal(part, word.span.clone()))
@@ -140,7 +149,7 @@ impl Values {
     fn value(&self, piece: Piece, at: usize) -> Vec<Piece> {
         let param = match &piece {
             Piece::Param(param) => param,
-            Piece::Subst(nodes) => {
+            Piece::Subst(nodes) if at > 0 => {
                 return pipes::printed(nodes).map_or(vec![piece], |out| said(&out.text));
             }
             _ => return vec![piece],
@@ -217,6 +226,15 @@ impl Values {
             }
             _ => {}
         }
+    }
+}
+
+/// The text of a piece; what is not known may be empty.
+fn known_text(piece: &Piece) -> Option<&str> {
+    match piece {
+        Piece::Literal { text, .. } => Some(text),
+        Piece::Param(_) | Piece::Subst(_) => Some(""),
+        _ => None,
     }
 }
 

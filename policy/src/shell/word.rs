@@ -260,8 +260,8 @@ impl Lower<'_> {
     }
 }
 
-/// True for what bash expands. The grammar also takes `$ name` for a variable, which is a plain
-/// dollar sign.
+/// True for what bash expands. The grammar also takes `$ name` and `$\ name` for a variable, where
+/// bash sees a plain dollar sign.
 pub(super) fn is_expansion(node: Tree<'_>, text: &str) -> bool {
     match node.kind() {
         "expansion" | "command_substitution" | "arithmetic_expansion" | "process_substitution" => true,
@@ -269,7 +269,9 @@ pub(super) fn is_expansion(node: Tree<'_>, text: &str) -> bool {
             let name = text
                 .get(node.byte_range())
                 .and_then(|text| text.strip_prefix('$'));
-            name.is_some_and(|name| !name.starts_with(char::is_whitespace))
+            name.is_some_and(|name| {
+                name.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c))
+            })
         }
         _ => false,
     }

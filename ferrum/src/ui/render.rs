@@ -84,11 +84,9 @@ pub fn tool_result(name: &str, result: &CallResult) -> String {
         (None, true) => "error",
         (None, false) => "result",
     };
-    let mut out = format!(
-        "← {} {word}\n{}",
-        clip(&sanitise(name)),
-        preview(&sanitise(&result.text))
-    );
+    let text = sanitise(&result.text);
+    let text = without_the_ordinary(&text).unwrap_or(text);
+    let mut out = format!("← {} {word}\n{}", clip(&sanitise(name)), preview(&text));
     for denial in &result.denials {
         let certain = if denial.certain {
             "denied"
@@ -107,6 +105,43 @@ pub fn tool_result(name: &str, result: &CallResult) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Lines of a command's result that say that nothing is out of the ordinary.
+const ORDINARY: [&str; 11] = [
+    "outcome: exited",
+    "status: Some(0)",
+    "output_incomplete: false",
+    "output_error: none",
+    "termination_error: none",
+    "containment: cgroup_v2+pidns",
+    "containment: pidns",
+    "containment_error: none",
+    "residual_descendants: false",
+    "ended_with_call: 0",
+    "isolation: full",
+];
+/// What is of no use at a glance, or is told in words below.
+const BESIDE: [&str; 3] = ["cpu_ms: ", "peak_memory_bytes: ", "denied: "];
+
+/// A command's result for the eye: what is out of the ordinary, then its output. `None` for the
+/// result of anything else.
+fn without_the_ordinary(text: &str) -> Option<String> {
+    let is_command = text.starts_with("outcome: ") || text.starts_with("wait_reason: ");
+    let at = is_command.then(|| text.find("\nstdout ("))??;
+    let (head, body) = text.split_at(at);
+    let is_ordinary =
+        |line: &&str| ORDINARY.contains(line) || BESIDE.iter().any(|word| line.starts_with(word));
+    let is_empty = |line: &&str| ["stdout (0 bytes):", "stderr (0 bytes):"].contains(line);
+    let telling = head.lines().filter(|line| !is_ordinary(line));
+    let lines: Vec<&str> = telling
+        .chain(body.lines().filter(|line| !is_empty(line)))
+        .collect();
+    Some(if lines.is_empty() {
+        "done, without output".to_owned()
+    } else {
+        lines.join("\n")
+    })
 }
 
 fn preview(text: &str) -> String {
@@ -142,6 +177,26 @@ mod tests {
         assert_eq!(
             tool_call("write", &input),
             "→ write\n  path: x\n  a: 1\n  content:\n  one\n  two\n"
+        );
+    }
+
+    #[test]
+    fn a_command_shows_what_is_out_of_the_ordinary_and_its_output() {
+        let head = ORDINARY[..6].join("\n");
+        let shown = |head: &str, body: &str| tool_result("bash", &result(&format!("{head}\n{body}")));
+        let quiet = shown(&head, "stdout (0 bytes):\nstderr (0 bytes):\n");
+        assert_eq!(quiet, "← bash result\n  done, without output\n");
+        let loud = shown(
+            &head.replace("Some(0)", "Some(2)"),
+            "cpu_ms: 3\nstdout (3 bytes):\noutcome: exited\nstderr (0 bytes):\n",
+        );
+        assert_eq!(
+            loud,
+            "← bash result\n  status: Some(2)\n  stdout (3 bytes):\n  outcome: exited\n"
+        );
+        assert_eq!(
+            tool_result("read", &result("outcome: exited")),
+            "← read result\n  outcome: exited\n"
         );
     }
 

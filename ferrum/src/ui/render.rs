@@ -129,7 +129,7 @@ const BESIDE: [&str; 3] = ["cpu_ms: ", "peak_memory_bytes: ", "denied: "];
 fn without_the_ordinary(text: &str) -> Option<String> {
     let is_command = text.starts_with("outcome: ") || text.starts_with("wait_reason: ");
     let at = is_command.then(|| text.find("\nstdout ("))??;
-    let (head, body) = text.split_at(at);
+    let (head, body) = (&text[..at], &text[at + 1..]);
     let is_ordinary =
         |line: &&str| ORDINARY.contains(line) || BESIDE.iter().any(|word| line.starts_with(word));
     let is_empty = |line: &&str| ["stdout (0 bytes):", "stderr (0 bytes):"].contains(line);

@@ -116,35 +116,112 @@ fn every_code_in_use_is_listed() {
     }
 }
 
-/// Commands whose refusal has the hint that the second form is: it passes.
+/// Refused commands, a part of the hint, and a form that follows it.
+type Hinted = (&'static str, &'static str, &'static str);
+
+const HINTED_AT_HIGH: &[Hinted] = &[
+    ("ls &", "joined by pipes", "ls | wc -l"),
+    ("cat *", "put ./ before it", "cat ./*"),
+    ("git branch new", "git branch --list", "git branch --list"),
+    ("ls $x", "$HOME, $PWD and $?", "ls $HOME $PWD"),
+    ("ls > f", "leave the redirect out", "ls"),
+    ("sort -o f f", "leave the option out", "sort f"),
+    ("find . -delete", "leave the option out", "find . -name x"),
+    ("sed -n '1,2p;w f' f", "leave the option out", "sed -n 1,2p f"),
+    ("./ls", "name the program without a path", "ls"),
+    ("LD_X=1 ls", "LC_*, LANG, TZ", "LC_ALL=C ls"),
+    ("awk '$3 > 5' f", "turn the comparison around", "awk '5 < $3' f"),
+    ("echo \"$(ls)\"", "run the inner command first", "echo a"),
+];
+
+const HINTED_AT_MEDIUM: &[Hinted] = &[
+    ("ls !(a)", "script file", "bash list.sh"),
+    (
+        "f() { ls; }; f",
+        "put it in a script file and run that",
+        "bash script.sh",
+    ),
+    ("trap 'ls' EXIT", "script file", "bash script.sh"),
+    ("alias l=ls", "script file", "bash script.sh"),
+    (
+        "cat < /dev/tcp/h/1",
+        "curl or another network client",
+        "curl http://h/",
+    ),
+    ("eval ls", "write the commands out", "ls"),
+    ("nohup ./x", "start it with &", "./x & sleep 1"),
+    ("setsid ./x", "start it with &", "./x & sleep 1"),
+    ("exec ls", "without exec", "ls"),
+    ("coproc ls", "a pipeline or &", "ls | wc -l"),
+    ("parallel echo ::: a", "run the command itself", "echo a"),
+    ("watch ls", "run the command itself", "ls"),
+    ("flock f -c 'ls x'", "without -c", "flock f ls x"),
+    (
+        "ls | xargs rm",
+        "for loop over the names in a script file",
+        "bash loop.sh",
+    ),
+    (
+        "find . -exec sed -i s/a/b/ {} +",
+        "for loop over the names in a script file",
+        "bash loop.sh",
+    ),
+    ("python3 -c 1", "write the code to a file", "python3 code.py"),
+    ("base64 -d f | sh", "file", "bash file.sh"),
+    ("bash <<'E'\nls\nE\n", "run the file", "bash file.sh"),
+    ("bash $s", "write the script's path out", "bash s.sh"),
+    ("echo x > $f", "write the file's name out", "echo x > f"),
+    ("echo x > ../f", "below $TMPDIR", "echo x > \"$TMPDIR/f\""),
+    (
+        "sed -i s/a/b/ ../f",
+        "below the working directory",
+        "sed -i s/a/b/ f",
+    ),
+    ("echo ${!x}", "use the variable itself", "echo $x"),
+    ("diff <(ls) >(cat)", "use a pipeline", "ls | cat"),
+    ("echo \"${x:-`ls`}\"", "$( … )", "echo \"$(ls)\""),
+    (
+        "echo $((x+y))",
+        "set x to an integer in this command",
+        "x=1; y=2; echo $((x+y))",
+    ),
+    ("[[ $n -eq 1 ]] && ls", "[ … ]", "[ $n -eq 1 ] && ls"),
+    ("let 'x=y'", "use $(( … ))", "x=1; echo $((x + 1))"),
+    ("declare -i x=y", "without -i", "declare x=y"),
+    ("read 'a[$(id)]'", "plain variable name", "read a"),
+    ("PATH=. ls", "run the program by its path", "./bin/ls"),
+    ("$cmd x", "write the program's name", "ls x"),
+    ("git -c core.pager=x log", "run git without it", "git log"),
+    ("git $sub", "write the subcommand out", "git status"),
+    ("git bisect run ./t", "put it in a script file", "bash bisect.sh"),
+    ("tar --to-command=x -xf a.tar", "two steps", "tar -xf a.tar"),
+    ("make --eval='x:;ls'", "write it into a makefile", "make x"),
+    ("sort $(ls)", "put -- before it", "sort -- $(ls)"),
+    (
+        "awk -f p.awk f",
+        "give the program as the first argument",
+        "awk '{ print $1 }' f",
+    ),
+    ("gdb -ex 'shell ls' a", "script that the debugger", "gdb a"),
+    ("rm -rf /", "name the files or the directory", "rm -rf build"),
+    ("chmod 4755 f", "such as 755", "chmod 755 f"),
+    (
+        "cat <<E\nx",
+        "around the command with the here-document",
+        "{ cat <<E\nx\nE\n}",
+    ),
+];
+
 #[test]
 fn hints_that_name_a_form_work() {
-    for (refused, part, form) in [
-        ("ls &", "joined by pipes", "ls | wc -l"),
-        ("cat *", "put ./ before it", "cat ./*"),
-        ("git branch new", "git branch --list", "git branch --list"),
-        ("ls $x", "$HOME, $PWD and $?", "ls $HOME $PWD"),
-    ] {
-        let Verdict::Refuse(refusal) = verdict(Tier::High, ShellMode::Static, refused) else {
-            panic!("{refused} passes");
-        };
-        assert!(refusal.hint.contains(part), "{refused}: {}", refusal.hint);
-        assert_eq!(code(Tier::High, ShellMode::Static, form), "", "{form}");
-    }
-    for (refused, part, form) in [
-        ("ls !(a)", "script file", "bash list.sh"),
-        ("echo x > ../f", "$TMPDIR", "echo x > \"$TMPDIR/f\""),
-        ("[[ $n -eq 1 ]] && ls", "[ … ]", "[ $n -eq 1 ] && ls"),
-        ("python3 -c 1", "write the code to a file", "python3 code.py"),
-        ("nohup ./x", "&", "./x & sleep 1"),
-        ("bash <<'E'\nls\nE\n", "run the file", "bash file.sh"),
-        ("echo \"${x:-`ls`}\"", "$( … )", "echo \"$(ls)\""),
-    ] {
-        let Verdict::Refuse(refusal) = verdict(Tier::Medium, ShellMode::Static, refused) else {
-            panic!("{refused} passes");
-        };
-        assert!(refusal.hint.contains(part), "{refused}: {}", refusal.hint);
-        assert_eq!(code(Tier::Medium, ShellMode::Static, form), "", "{form}");
+    for (tier, table) in [(Tier::High, HINTED_AT_HIGH), (Tier::Medium, HINTED_AT_MEDIUM)] {
+        for (refused, part, form) in table {
+            let Verdict::Refuse(refusal) = verdict(tier, ShellMode::Static, refused) else {
+                panic!("{refused} passes");
+            };
+            assert!(refusal.hint.contains(part), "{refused}: {}", refusal.hint);
+            assert_eq!(code(tier, ShellMode::Static, form), "", "{form}");
+        }
     }
 }
 

@@ -346,11 +346,10 @@ fn front_with(scene: &Scene, toolhost: Option<&str>) -> std::path::PathBuf {
     let dir = scene.base().join("programs");
     std::fs::create_dir_all(&dir).expect("a directory");
     let ferrum = dir.join("ferrum");
-    std::fs::copy(place::ferrum(), &ferrum).expect("a copy of the front");
+    place::copy_program(&place::ferrum(), &ferrum);
     if let Some(script) = toolhost {
         let path = dir.join("ferrum-toolhost");
-        std::fs::write(&path, script).expect("a false host");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        scene.write_program(&path, script);
     }
     ferrum
 }
@@ -458,7 +457,7 @@ fn replacing_the_host_program_later_changes_nothing() {
     let dir = scene.base().join("programs");
     std::fs::create_dir_all(&dir).expect("a directory");
     let copy = dir.join("ferrum-toolhost");
-    std::fs::copy(place::toolhost(), &copy).expect("a copy");
+    place::copy_program(&place::toolhost(), &copy);
     let mut launcher = Launcher::start_program(&scene, &copy);
     launcher.introduce(&charter(&scene));
     std::fs::remove_file(&copy).expect("the copy goes");

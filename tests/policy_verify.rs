@@ -88,7 +88,7 @@ fn unconfined(who: &Who) -> Vec<(String, String, String)> {
     }
     scene.write_program(&dir.join("tool"), "#!/bin/sh\nexit 0\n");
     let ferrum = dir.join("ferrum");
-    std::fs::copy("/bin/sleep", &ferrum).expect("a program");
+    ferrum_tests::place::copy_program("/bin/sleep".as_ref(), &ferrum);
     let aim = Aim(scene
         .run(&ferrum)
         .args(["60"])

@@ -13,7 +13,13 @@ struct Installed {
 impl Installed {
     fn new(toolhost: Option<&str>) -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
-        std::fs::copy(env!("CARGO_BIN_EXE_ferrum"), dir.path().join("ferrum")).expect("copied");
+        // By another process: a descriptor open for writing might be in a child of another test when
+        // the copy is started.
+        let copied = Command::new("cp")
+            .args([env!("CARGO_BIN_EXE_ferrum"), "ferrum"])
+            .current_dir(dir.path())
+            .status();
+        assert!(copied.expect("cp").success());
         if let Some(program) = toolhost {
             std::os::unix::fs::symlink(program, dir.path().join("ferrum-toolhost")).expect("linked");
         }

@@ -30,10 +30,24 @@ pub fn programs() -> &'static Path {
         std::fs::create_dir_all(&copy).expect("a directory for the programs");
         std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).expect("its mode");
         for program in ["ferrum", "ferrum-toolhost"] {
-            std::fs::copy(built.join(program), copy.join(program)).expect("a copy of the program");
+            copy_program(&built.join(program), &copy.join(program));
         }
         copy
     })
+}
+
+/// Copies a program. By another process: a descriptor that this one had open for writing might be in
+/// a child of another test at that moment, and then the copy could not be started.
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg(from).arg(to).status();
+    assert!(
+        copied.is_ok_and(|status| status.success()),
+        "{} could not be copied",
+        from.display()
+    );
 }
 
 /// `target/debug` or `target/release`: this test lies in its `deps`.

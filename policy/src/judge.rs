@@ -140,7 +140,8 @@ fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result
         ));
     }
     exposed(grant, &[Tool::Write, Tool::Edit], "write")?;
-    if let Some(problem) = protect::write_problem(path, ground) {
+    let problem = protect::write_problem(path, ground).or_else(|| protect::git_entry_problem(path));
+    if let Some(problem) = problem {
         let message = format!("{} is not changed: {problem}", path.display());
         return Err(Refusal::plain(
             "protected",

@@ -156,13 +156,26 @@ pub fn write_problem(path: &Path, ground: &Ground) -> Option<String> {
     git_problem(path)
 }
 
+/// Why no file tool may write `path` itself. Git's own programs make and remove such a file, and
+/// what they leave is looked at.
+#[must_use]
+pub fn git_entry_problem(path: &Path) -> Option<String> {
+    path.ends_with(".git")
+        .then(|| "a file of this name leads git to another directory".to_owned())
+}
+
 /// The parts of a git directory that git runs or obeys.
 fn git_problem(path: &Path) -> Option<String> {
     let parts: Vec<&str> = path.components().filter_map(name_of).collect();
     let git = parts.iter().position(|part| *part == ".git")?;
     let inside = &parts[git + 1..];
     // A worktree's or submodule's own directory lies deeper: look at each level.
-    let guarded = |part: &&str| matches!(*part, "hooks" | "config" | "config.worktree" | "commondir");
+    let guarded = |part: &&str| {
+        matches!(
+            *part,
+            "hooks" | "config" | "config.worktree" | "commondir" | "gitdir"
+        )
+    };
     let first = inside.first()?;
     let nested = matches!(*first, "modules" | "worktrees") && inside.iter().skip(1).any(guarded);
     let info = *first == "info" && inside.get(1) == Some(&"attributes");
@@ -257,6 +270,7 @@ mod tests {
             "/project/.git/hooks/pre-commit",
             "/project/.git/config",
             "/project/.git/modules/a/config",
+            "/project/.git/worktrees/a/gitdir",
             "/etc/passwd",
             "/dev/sda",
             "/proc/sys/kernel/core_pattern",
@@ -275,6 +289,8 @@ mod tests {
         for path in refused {
             assert!(write_problem(Path::new(path), &ground()).is_some(), "{path}");
         }
+        assert!(git_entry_problem(Path::new("/project/sub/.git")).is_some());
+        assert!(git_entry_problem(Path::new("/project/sub/.gitignore")).is_none());
         for path in free {
             assert_eq!(write_problem(Path::new(path), &ground()), None, "{path}");
         }

@@ -113,7 +113,12 @@ impl Sealed {
     pub fn reading<T: Send>(&self, look: impl FnOnce(&Seal) -> T + Send) -> T {
         reader(|| look(&self.seal)).unwrap_or_else(|e| {
             let message = format!("cannot confine the policy reader: {e}");
-            fail(&self.outbox, SealFailure::Setup, &message, "")
+            fail(
+                &self.outbox,
+                SealFailure::Isolation,
+                &message,
+                "run `ferrum doctor`",
+            )
         })
     }
 

@@ -277,7 +277,7 @@ impl Guard {
                 findings.push(format!(
                     "new repository {}: git would obey {}",
                     shown(&repository.entry),
-                    obeyed.join(", ")
+                    obeyed::told(&obeyed)
                 ));
             }
             *told = obeyed;

@@ -32,9 +32,11 @@ pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode,
             Err(failure) => Err(told(failure, &mut output)),
         };
         let written = tokio::select! {
+            biased;
             written = outlet.drained() => written,
-            // A reader who never reads is not waited for by one who is told to go.
-            _ = signals.next() => Ok(()),
+            // A reader who never reads is not waited for by one who is told to go. What it has not
+            // read is lost, which no exit code may hide.
+            kind = signals.next() => Err(jsonl::stopped(kind)),
         };
         ended.and(written).map(|()| ExitCode::SUCCESS)
     })

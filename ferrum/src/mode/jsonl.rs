@@ -37,11 +37,12 @@ pub async fn run<H: ToolHost>(dialogue: &mut Dialogue<'_, H>, signals: &mut Sign
     let mut last = Ok(());
     loop {
         let input = tokio::select! {
-            input = inputs.recv() => input,
+            biased;
             kind = signals.next() => return Err(dialogue.told(stopped(kind))),
             () = dialogue.reader_gone() => {
                 return Err(Failure::new(Kind::OutputClosed, "nobody reads stdout any more"));
             }
+            input = inputs.recv() => input,
         };
         match input {
             None => return last,
@@ -57,7 +58,7 @@ pub async fn run<H: ToolHost>(dialogue: &mut Dialogue<'_, H>, signals: &mut Sign
     }
 }
 
-fn stopped(kind: Kind) -> Failure {
+pub(super) fn stopped(kind: Kind) -> Failure {
     let word = match kind {
         Kind::Cancelled => "cancelled",
         _ => "terminated",

@@ -1,6 +1,6 @@
 //! Colours, where the operator's terminal takes them.
 
-use super::terminal_text::sanitise;
+use super::terminal_text::one_line;
 use crate::config::Color;
 use std::io::IsTerminal;
 
@@ -9,8 +9,6 @@ use std::io::IsTerminal;
 pub struct Paint {
     /// Colours are written.
     on: bool,
-    /// What is written goes to a terminal, so it is cleaned.
-    clean: bool,
 }
 
 impl Paint {
@@ -23,26 +21,19 @@ impl Paint {
             Color::Off => false,
             Color::Auto => terminal && !no_color,
         };
-        Self { on, clean: terminal }
+        Self { on }
     }
 
     /// No colours, as into a file.
     #[must_use]
     pub fn plain() -> Self {
-        Self {
-            on: false,
-            clean: false,
-        }
+        Self { on: false }
     }
 
-    /// Text of whatever origin.
+    /// Text of whatever origin, within a line.
     #[must_use]
     pub fn text(self, text: &str) -> String {
-        if self.clean {
-            sanitise(text)
-        } else {
-            text.to_owned()
-        }
+        one_line(text)
     }
 
     #[must_use]
@@ -86,11 +77,11 @@ mod tests {
 
     #[test]
     fn colours_are_ours_alone() {
-        let terminal = Paint {
-            on: true,
-            clean: true,
-        };
-        assert_eq!(terminal.bad("a\u{1b}[2Jb"), "\u{1b}[31mab\u{1b}[0m");
+        let terminal = Paint { on: true };
+        assert_eq!(
+            terminal.bad("a\u{1b}[2Jb\n"),
+            "\u{1b}[31ma\\u{1b}[2Jb\\n\u{1b}[0m"
+        );
         let file = Paint::plain();
         assert_eq!((file.bad("a"), terminal.bad("")), ("a".to_owned(), String::new()));
     }

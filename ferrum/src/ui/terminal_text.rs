@@ -86,6 +86,21 @@ impl Perform for Plain {
     fn esc_dispatch(&mut self, _: &[u8], _: bool, _: u8) {}
 }
 
+/// Untrusted text within a line of ours, wherever it goes: what would begin another line, steer a
+/// terminal or reorder text is written out.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_invisible_order(c) {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Characters that reorder or hide text: bidirectional controls and the tag block.
 fn is_invisible_order(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
@@ -165,6 +180,14 @@ pub fn without_thinking(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn untrusted_text_cannot_begin_a_line_of_its_own() {
+        assert_eq!(
+            one_line("a\nok: 1\u{1b}[1m\u{202e}ü"),
+            "a\\nok: 1\\u{1b}[1m\\u{202e}ü"
+        );
+    }
     use proptest::prelude::*;
 
     fn check(input: &str, expected: &str) {

@@ -9,7 +9,6 @@ use crate::config::Dirs;
 use crate::exit::{Failure, Kind};
 use crate::mode::{notice, write_out};
 use serde_json::Value;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -56,8 +55,7 @@ struct Page<'a> {
     /// Where and under what the calls that follow were made; shown before the first of them.
     heading: Option<String>,
     /// Calls that have no result yet, by turn and id.
-    open: HashMap<(u64, String), Value>,
-    order: Vec<(u64, String)>,
+    open: Vec<((u64, String), Value)>,
 }
 
 impl<'a> Page<'a> {
@@ -67,8 +65,7 @@ impl<'a> Page<'a> {
             log,
             text: String::new(),
             heading: None,
-            open: HashMap::new(),
-            order: Vec::new(),
+            open: Vec::new(),
         }
     }
 
@@ -83,14 +80,13 @@ impl<'a> Page<'a> {
         match record["type"].as_str().unwrap_or_default() {
             "open" if !self.asked.json => self.heading = Some(heading(self.log, &record)),
             "call" => {
-                let key = key(&record);
-                self.order.push(key.clone());
-                self.open.insert(key, record);
+                self.open.push((key(&record), record));
             }
             "result" => {
                 let key = key(&record);
-                let call = self.open.remove(&key).unwrap_or_default();
-                self.order.retain(|open| *open != key);
+                // A model may give one id to several calls: their results come in the same order.
+                let at = self.open.iter().position(|(open, _)| *open == key);
+                let call = at.map(|at| self.open.remove(at).1).unwrap_or_default();
                 if young && (!self.asked.denied || is_denied(&record)) {
                     self.show(&call, &record);
                 }
@@ -106,10 +102,7 @@ impl<'a> Page<'a> {
 
     /// Calls that the log's end left open.
     fn end(&mut self) {
-        for key in std::mem::take(&mut self.order) {
-            let Some(call) = self.open.remove(&key) else {
-                continue;
-            };
+        for (_, call) in std::mem::take(&mut self.open) {
             let young = self
                 .asked
                 .since

@@ -6,6 +6,7 @@ use crate::exit::{Failure, Kind};
 use crate::host::Prober;
 use crate::mode::{interrupted, notice, runtime, write_out};
 use crate::start::Start;
+use crate::ui::terminal_text::one_line;
 use ferrum_proto::reply::{Expectation, Explanation, Linted, Problem};
 use ferrum_proto::terms::PathBytes;
 use serde_json::{Value, json};
@@ -114,13 +115,17 @@ fn as_text(all: &Linted, ok: bool) -> String {
     for problem in &all.problems {
         let kind = if problem.is_error { "error" } else { "warning" };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{}: {kind}: {}", place(problem), problem.message);
+        let _ = writeln!(
+            text,
+            "{}",
+            one_line(&format!("{}: {kind}: {}", place(problem), problem.message))
+        );
         if !problem.hint.is_empty() {
-            let _ = writeln!(text, "  hint: {}", problem.hint);
+            let _ = writeln!(text, "  hint: {}", one_line(&problem.hint));
         }
     }
     for expectation in all.expectations.iter().filter(|one| !is_met(one)) {
-        let _ = writeln!(text, "{}", unmet(expectation));
+        let _ = writeln!(text, "{}", one_line(&unmet(expectation)));
     }
     if ok {
         let _ = writeln!(

@@ -216,8 +216,11 @@ fn a_kill_leaves_a_log_that_proves_what_was_asked() {
 
 #[test]
 fn two_at_once_and_a_lost_host_are_logged() {
+    let marker = unique();
+    let command = format!("sleep 2; : {marker}");
     let (scene, _provider) = scene_with(vec![
-        calls(&[("bash", json!({"command": "sleep 2"}))]),
+        calls(&[("bash", json!({"command": command}))]),
+        says("done"),
         says("done"),
     ]);
     let start = || {
@@ -227,7 +230,13 @@ fn two_at_once_and_a_lost_host_are_logged() {
             .spawn()
             .expect("ferrum starts")
     };
-    let both = [start(), start()];
+    let first = start();
+    assert!(
+        appeared(&marker, 1, Duration::from_secs(60)),
+        "the command did not start"
+    );
+    // The first one's log is in use until its command has ended.
+    let both = [start(), first];
     for child in both {
         let output = child.wait_with_output().expect("its end");
         assert!(

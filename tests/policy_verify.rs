@@ -133,6 +133,7 @@ fn unconfined(who: &Who) -> Vec<(String, String, String)> {
 
 #[test]
 fn every_probe_gets_through_where_there_is_no_wall() {
+    let _alone = alone();
     let mut got_through = BTreeSet::new();
     let mut names = BTreeSet::new();
     let mut failures: Vec<String> = Vec::new();
@@ -166,6 +167,12 @@ fn every_probe_gets_through_where_there_is_no_wall() {
     }
 }
 
+/// Probes look alike from outside: whoever looks for what they left must be the only one.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// 41 of them, since Linux 5.9.
 fn has_all_capabilities() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -174,6 +181,7 @@ fn has_all_capabilities() -> bool {
 
 #[test]
 fn every_wall_holds_at_every_tier_and_nothing_is_left() {
+    let _alone = alone();
     for who in everyone() {
         let scene = Scene::new(&who);
         let before = (scene.protected(), Tree::of(&scene.root()));
@@ -212,6 +220,7 @@ fn every_wall_holds_at_every_tier_and_nothing_is_left() {
 /// What a project takes away does not keep its walls from being tried.
 #[test]
 fn a_narrowed_project_is_verified_too() {
+    let _alone = alone();
     let scene = Scene::new(&ordinary());
     scene.write(
         &scene.root().join(".ferrum/config.toml"),
@@ -243,6 +252,7 @@ fn in_force(tier: &Value, wall: &str) -> bool {
 
 #[test]
 fn walls_that_the_kernel_does_not_give_are_noticed() {
+    let _alone = alone();
     for who in everyone() {
         let scene = Scene::new(&who);
         let denied = Run {
@@ -303,6 +313,7 @@ fn walls_that_the_kernel_does_not_give_are_noticed() {
 
 #[test]
 fn a_person_gets_a_table() {
+    let _alone = alone();
     let scene = Scene::new(&ordinary());
     let output = scene.ferrum(["policy", "verify"]).output();
     assert_eq!(output.status, Some(0), "{}", output.all());

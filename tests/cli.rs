@@ -25,15 +25,7 @@ fn print(scene: &Scene, words: &[&str]) -> Run {
 
 #[track_caller]
 fn expect(output: &Output, status: i32, words: &[&str]) {
-    assert!(!output.timed_out, "hangs: {}", output.all());
-    assert_eq!(output.status, Some(status), "{}", output.all());
-    for word in words {
-        assert!(
-            output.err().contains(word),
-            "{word:?} is not named in: {}",
-            output.err()
-        );
-    }
+    output.expect(status, &output.err(), words);
 }
 
 #[test]

@@ -24,15 +24,7 @@ fn text(scene: &Scene) -> Option<String> {
 
 #[track_caller]
 fn expect(output: &Output, status: i32, words: &[&str]) {
-    assert!(!output.timed_out, "hangs: {}", output.all());
-    assert_eq!(output.status, Some(status), "{}", output.all());
-    for word in words {
-        assert!(
-            output.all().contains(word),
-            "{word:?} is missing in: {}",
-            output.all()
-        );
-    }
+    output.expect(status, &output.all(), words);
 }
 
 #[test]

@@ -68,54 +68,26 @@ impl Start {
                 wish,
             },
         };
-        let first = match cli.command {
-            // They open their hosts themselves.
-            Some(Command::Doctor(_) | Command::Setup(_) | Command::Login(_)) => First::None,
-            // They need no launcher and do not come here.
-            Some(Command::Audit(_) | Command::Sessions(_)) => First::None,
-            Some(Command::Policy(ref policy)) => match policy.question {
-                PolicyCommand::Show(_)
-                | PolicyCommand::Check(_)
-                | PolicyCommand::Init
-                | PolicyCommand::Verify(_) => First::None,
-                PolicyCommand::Explain(_) => First::Check,
-            },
-            Some(Command::Inspect(_) | Command::Trust(_)) => First::Check,
-            Some(Command::Tool(_)) | None => First::Session,
-        };
+        let needs = Needs::of(cli);
         let trust = Trust::load(&config.dirs.data)?;
         let mut charter = config.charter();
-        // A host in role check starts nothing, and must come up for the operator to see what is wrong.
-        if !matches!(first, First::Check) && !matches!(cli.command, Some(Command::Doctor(_))) {
+        if needs.remembers {
             let real = std::fs::canonicalize(&cwd).unwrap_or_else(|_| cwd.clone());
             charter.remembered = trust.remembered(&real);
         }
-        let asked = hosts.ask(charter, first);
+        let asked = hosts.ask(charter, needs.first);
         asked.map_err(|cause| cause.with_end_of(&hosts.launcher))?;
-        let mut configures = Configures::State;
-        match cli.command {
-            None | Some(Command::Trust(_)) => make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?,
-            Some(Command::Setup(_) | Command::Login(_)) => {
-                make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
-                configures = Configures::Everything;
-            }
-            Some(Command::Policy(ref policy)) if matches!(policy.question, PolicyCommand::Verify(_)) => {
-                make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?;
-            }
-            Some(
-                Command::Tool(_)
-                | Command::Policy(_)
-                | Command::Doctor(_)
-                | Command::Inspect(_)
-                | Command::Audit(_)
-                | Command::Sessions(_),
-            ) => {}
+        if needs.data {
+            make_directory("data", &config.dirs.data, "FERRUM_DATA_DIR")?;
         }
-        let audit = match cli.command {
-            None => Some(key::read_or_make(&config.dirs.config)?),
-            Some(_) => None,
+        if needs.configures == Configures::Everything {
+            make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
+        }
+        let audit = match needs.audit {
+            true => Some(key::read_or_make(&config.dirs.config)?),
+            false => None,
         };
-        let confinement = confine(&config.dirs, configures);
+        let confinement = confine(&config.dirs, needs.configures);
         Ok(Self {
             config,
             cwd,
@@ -130,9 +102,69 @@ impl Start {
 /// What the launcher is asked for at the start.
 #[derive(Debug, Clone, Copy)]
 enum First {
+    /// Nothing yet: the command opens its hosts itself.
     None,
     Session,
     Check,
+}
+
+/// What a command gets at the start.
+struct Needs {
+    first: First,
+    /// A project policy that was in force before counts. A host in role check starts nothing, and
+    /// must come up for the operator to see what is wrong.
+    remembers: bool,
+    /// The data directory is made.
+    data: bool,
+    configures: Configures,
+    /// The key of the audit log is read or made.
+    audit: bool,
+}
+
+impl Needs {
+    fn of(cli: &Cli) -> Self {
+        let looks = Self {
+            first: First::None,
+            remembers: true,
+            data: false,
+            configures: Configures::State,
+            audit: false,
+        };
+        let checks = Self {
+            first: First::Check,
+            remembers: false,
+            ..looks
+        };
+        match &cli.command {
+            None => Self {
+                first: First::Session,
+                data: true,
+                audit: true,
+                ..looks
+            },
+            Some(Command::Tool(_)) => Self {
+                first: First::Session,
+                ..looks
+            },
+            Some(Command::Trust(_)) => Self { data: true, ..checks },
+            Some(Command::Inspect(_)) => checks,
+            Some(Command::Doctor(_)) => Self {
+                remembers: false,
+                ..looks
+            },
+            Some(Command::Setup(_) | Command::Login(_)) => Self {
+                configures: Configures::Everything,
+                ..looks
+            },
+            Some(Command::Policy(policy)) => match policy.question {
+                PolicyCommand::Explain(_) => checks,
+                PolicyCommand::Verify(_) => Self { data: true, ..looks },
+                PolicyCommand::Show(_) | PolicyCommand::Check(_) | PolicyCommand::Init => looks,
+            },
+            // They need no launcher and do not come here.
+            Some(Command::Audit(_) | Command::Sessions(_)) => looks,
+        }
+    }
 }
 
 impl Waiting {

@@ -71,6 +71,14 @@ pub(crate) fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// Takes over a descriptor that was received: nobody else may own it.
+#[cfg(test)]
+pub(crate) fn adopt(descriptor: std::os::fd::RawFd) -> std::os::fd::OwnedFd {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the caller has it from the kernel and passes it on here alone.
+    unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor) }
+}
+
 /// Adds a seccomp filter to this thread. Needs no-new-privileges.
 pub(crate) fn install_filter(program: &[libc::sock_filter]) -> nix::Result<()> {
     let length = u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?;

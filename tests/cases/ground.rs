@@ -64,6 +64,21 @@ impl Ground {
         self.home().join(".config/ferrum")
     }
 
+    /// Every record of the sessions, in order.
+    pub fn session_records(&self) -> Vec<serde_json::Value> {
+        let files = std::fs::read_dir(self.data().join("sessions"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+        let parsed = |text: String| -> Vec<serde_json::Value> {
+            text.lines()
+                .filter_map(|line| serde_json::from_str(line).ok())
+                .collect()
+        };
+        texts.flat_map(parsed).collect()
+    }
+
     pub fn data(&self) -> PathBuf {
         self.home().join(".local/share/ferrum")
     }

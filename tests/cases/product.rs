@@ -212,18 +212,7 @@ fn configure(ground: &Ground, text: &str) -> Result<(), String> {
 
 /// Every tool result of the one session, in order.
 fn results(ground: &Ground) -> Vec<Answer> {
-    let files = std::fs::read_dir(ground.data().join("sessions"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
-    let lines: Vec<String> = texts
-        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let records = lines
-        .iter()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    records.flat_map(|record| blocks(&record)).collect()
+    ground.session_records().iter().flat_map(blocks).collect()
 }
 
 fn blocks(record: &Value) -> Vec<Answer> {

@@ -217,17 +217,7 @@ fn long_session(ground: &Ground) -> Result<(), String> {
 
 /// The messages that the turn added to its session.
 fn messages(ground: &Ground) -> Vec<Value> {
-    let files = std::fs::read_dir(ground.data().join("sessions"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
-    let lines: Vec<String> = texts
-        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let records = lines
-        .iter()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let records = ground.session_records().into_iter();
     records
         // The made-up history is older than everything.
         .filter(|record| record["type"] == "message" && record["timestamp_ms"].as_u64() > Some(1))

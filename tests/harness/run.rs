@@ -32,6 +32,19 @@ impl Output {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
+    /// Expects this exit status, and each of `words` in `told`, a part of the output.
+    ///
+    /// # Panics
+    /// When it is not so.
+    #[track_caller]
+    pub fn expect(&self, status: i32, told: &str, words: &[&str]) {
+        assert!(!self.timed_out, "hangs: {}", self.all());
+        assert_eq!(self.status, Some(status), "{}", self.all());
+        for word in words {
+            assert!(told.contains(word), "{word:?} is missing in: {told}");
+        }
+    }
+
     /// Both streams, for searching and for messages.
     #[must_use]
     pub fn all(&self) -> String {

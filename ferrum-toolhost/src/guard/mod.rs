@@ -420,23 +420,30 @@ impl Guarded {
         !self.covers.is_empty() && self.covers.iter().all(|(path, id)| id_of(path) == Some(*id))
     }
 
+    /// Somebody outside may have made a hook or edited the config between two calls.
     fn before(&mut self) {
-        if let Some(redirect) = &mut self.redirect
-            && redirect.refresh()
-        {
-            // The look after the call tries again.
-            let _ = redirect.reset_copy();
-        }
-        // Somebody outside may have made a hook or edited the config between two calls.
-        if !self.is_covered() {
+        let is_covered = self.is_covered();
+        if !is_covered {
             self.covers.clear();
             self.redirect = None;
-            self.parts = GitParts::of(&self.repository.git_dir);
             self.identity = Identity::of(&self.repository.entry);
             if matches!(self.repository.kind, EntryKind::File | EntryKind::Symlink) {
                 self.entry = Part::of(&self.repository.entry);
             }
         }
+        if self.is_pin {
+            return;
+        }
+        if is_covered {
+            self.know();
+        } else {
+            self.parts = GitParts::of(&self.repository.git_dir);
+        }
+        self.leftovers = leftovers(&self.repository.git_dir);
+    }
+
+    /// What the covers leave to be looked at.
+    fn know(&mut self) {
         if let Some(redirect) = &mut self.redirect {
             redirect.refresh();
         }
@@ -446,7 +453,6 @@ impl Guarded {
                 *part = Part::of(path);
             }
         }
-        self.leftovers = leftovers(&self.repository.git_dir);
     }
 
     fn after(&mut self, findings: &mut Findings) {

@@ -1,7 +1,7 @@
 //! One tool call of a message: from what the model wrote to what it is answered.
 
 use super::message::ToolUse;
-use super::turn::Session;
+use super::session::Session;
 use crate::host::Fault;
 use crate::host::client::{ToolHost, ToolResult};
 use crate::session::log::Log;

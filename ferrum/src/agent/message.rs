@@ -106,6 +106,19 @@ pub struct Usage {
     pub source: UsageSource,
 }
 
+impl Usage {
+    /// Adds the tokens of another request.
+    pub fn add(&mut self, one: &Self) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b)).or(a).or(b);
+        self.input_tokens = sum(self.input_tokens, one.input_tokens);
+        self.output_tokens = sum(self.output_tokens, one.output_tokens);
+        self.total_tokens = sum(self.total_tokens, one.total_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(one.cache_read_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(one.cache_write_tokens);
+        self.source = one.source;
+    }
+}
+
 /// One message of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {

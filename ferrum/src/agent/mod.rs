@@ -5,4 +5,6 @@ pub mod event;
 pub mod guard;
 pub mod message;
 pub mod redact;
+pub mod session;
 pub mod turn;
+mod words;

@@ -7,16 +7,17 @@
 use super::call::{CallOutcome, CallResult, Planned, cut, execute};
 use super::event::{Event, Reason, Sink, Totals};
 use super::guard::{Advice, Guard};
-use super::message::{ContentBlock, Message, Role, ToolUse, Usage, open_calls};
+use super::message::{Message, Role, ToolUse, open_calls};
 use super::redact::Redactor;
-use crate::audit::{self, AuditError, AuditLog};
+use super::session::{self, Open, Session};
+use super::words::Words;
+use crate::audit::{self, AuditError};
 use crate::host::client::{Fault, ToolHost};
 use crate::provider::{self, Completion, Finish, Provider, ProviderError, Request};
-use crate::session::log::{Log, LogError};
+use crate::session::log::LogError;
 use crate::session::record;
 use crate::tools::catalog::Tool;
 use ferrum_proto::reply::Survey;
-use ferrum_proto::seal::{Granted, Ready};
 use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -76,43 +77,6 @@ pub enum TurnError {
     #[error(transparent)]
     Host(#[from] Fault),
 }
-
-/// A session's files, open, and the walls that they name.
-pub struct Session {
-    pub log: Log,
-    pub audit: AuditLog,
-    pub ready: Ready,
-    /// Turns of this process, for the audit log.
-    turns: u64,
-    /// A host was lost, and none has answered since.
-    lost_host: Option<String>,
-}
-
-impl Session {
-    #[must_use]
-    pub fn new(log: Log, audit: AuditLog, ready: Ready) -> Self {
-        Self {
-            log,
-            audit,
-            ready,
-            turns: 0,
-            lost_host: None,
-        }
-    }
-
-    /// Waits until both files are on disk. They are synced side by side.
-    ///
-    /// # Errors
-    /// The first that could not be written.
-    pub async fn durable(&self) -> Result<(), TurnError> {
-        let (log, audit) = futures_util::future::join(self.log.durable(), self.audit.durable()).await;
-        log?;
-        Ok(audit?)
-    }
-}
-
-/// Opens the session's files once the walls are known: they name them.
-pub type Open<'a> = &'a dyn Fn(Ready) -> Result<Session, TurnError>;
 
 /// One turn and everything it needs.
 pub struct Turn<'a, H, S> {
@@ -316,22 +280,10 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     }
 
     fn log_result(&mut self, id: &str, name: &str, result: &CallResult) -> Result<(), TurnError> {
-        let Some(session) = &mut self.session else {
-            return Ok(());
-        };
-        match result.outcome {
-            CallOutcome::Fault | CallOutcome::NotStarted => session.lost_host = Some(result.text.clone()),
-            CallOutcome::Done | CallOutcome::Failed | CallOutcome::Refused(_)
-                if result.isolation.is_some() =>
-            {
-                if let Some(why) = session.lost_host.take() {
-                    session.audit.append(&audit::record::host(&why))?;
-                }
-            }
-            _ => {}
+        match &mut self.session {
+            Some(session) => Ok(session.log_result(id, name, result)?),
+            None => Ok(()),
         }
-        let fields = audit::record::result(session.turns, id, name, result);
-        Ok(session.audit.append(&fields)?)
     }
 
     /// Sends one request. Beside the first one, the walls come up and the session is opened.
@@ -350,11 +302,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             buffered: !self.sink.streams(),
         };
         let sink = RefCell::new(&mut *self.sink);
-        let mut words = Words {
-            sink: &sink,
-            partial: &mut self.state.partial,
-            thought: false,
-        };
+        let mut words = Words::new(&sink, &mut self.state.partial);
         let mut on_event = |event: provider::Event<'_>| words.hear(event);
         let asking = self.provider.complete(request, &mut on_event);
         let answer = if self.session.is_some() {
@@ -363,8 +311,10 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
             let user = self.conversation.messages.last();
             let opening = async {
                 // Kept at once: the turn may be dropped while the answer is still coming.
-                let session = self.session.insert(open(self.host, self.open, user).await?);
-                tell_session(&sink, self.host.granted(), &session.ready);
+                let session = self
+                    .session
+                    .insert(session::open(self.host, self.open, user).await?);
+                session.tell(self.host.granted(), &mut **sink.borrow_mut());
                 Ok(())
             };
             beside(asking, opening).await?.0?
@@ -377,7 +327,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// Stores and shows the answer; returns whether it holds tool calls.
     async fn record_answer(&mut self, message: Message) -> Result<bool, TurnError> {
         if let Some(usage) = &message.usage {
-            add(&mut self.state.totals.usage, usage);
+            self.state.totals.usage.add(usage);
             self.sink.record(Event::Usage(usage));
         }
         let has_calls = message.tool_uses().next().is_some();
@@ -560,85 +510,6 @@ async fn beside<A, B>(
         Some(answer) => Ok((answer, opened)),
         None => Ok((asking.await, opened)),
     }
-}
-
-async fn open(host: &impl ToolHost, open: Open<'_>, user: Option<&Message>) -> Result<Session, TurnError> {
-    let ready = host.ready().await?;
-    let mut session = open(ready)?;
-    session.turns = 1;
-    if let Some(user) = user.filter(|message| message.role == Role::User) {
-        session.log.append(record::message(user))?;
-    }
-    Ok(session)
-}
-
-fn tell_session(sink: &RefCell<&mut impl Sink>, granted: &Granted, ready: &Ready) {
-    let mut sink = sink.borrow_mut();
-    sink.record(Event::Session { granted, ready });
-    for notice in granted.notices.iter().chain(&ready.notices) {
-        sink.record(Event::Notice(notice));
-    }
-}
-
-/// Hears an answer as it comes.
-struct Words<'a, 'b, S> {
-    sink: &'a RefCell<&'b mut S>,
-    partial: &'a mut String,
-    thought: bool,
-}
-
-impl<S: Sink> Words<'_, '_, S> {
-    fn tell(&self, event: Event<'_>) {
-        self.sink.borrow_mut().record(event);
-    }
-
-    fn hear(&mut self, event: provider::Event<'_>) {
-        match event {
-            provider::Event::Text(text) => {
-                self.partial.push_str(text);
-                self.tell(Event::AssistantDelta(text));
-            }
-            provider::Event::Thinking(text) => {
-                self.thought = true;
-                self.tell(Event::ThinkingDelta(text));
-            }
-            provider::Event::Retry { why, wait } => {
-                self.partial.clear();
-                let text = format!("{why}; trying again in {:.1} s", wait.as_secs_f64());
-                self.tell(Event::Notice(&text));
-            }
-        }
-    }
-
-    /// An answer that did not come in pieces is one piece.
-    fn complete(&mut self, message: &Message) {
-        for block in &message.content {
-            match block {
-                ContentBlock::Text { text } if self.partial.is_empty() => {
-                    self.tell(Event::AssistantDelta(text));
-                }
-                ContentBlock::Thinking { text, .. } if !self.thought && !text.is_empty() => {
-                    self.tell(Event::ThinkingDelta(text));
-                }
-                ContentBlock::Text { .. }
-                | ContentBlock::Thinking { .. }
-                | ContentBlock::ToolUse { .. }
-                | ContentBlock::ToolResult { .. }
-                | ContentBlock::Image { .. }
-                | ContentBlock::Other(_) => {}
-            }
-        }
-    }
-}
-
-fn add(total: &mut Usage, one: &Usage) {
-    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b)).or(a).or(b);
-    total.input_tokens = sum(total.input_tokens, one.input_tokens);
-    total.output_tokens = sum(total.output_tokens, one.output_tokens);
-    total.total_tokens = sum(total.total_tokens, one.total_tokens);
-    total.cache_read_tokens = total.cache_read_tokens.saturating_add(one.cache_read_tokens);
-    total.cache_write_tokens = total.cache_write_tokens.saturating_add(one.cache_write_tokens);
-    total.source = one.source;
 }
 
 #[cfg(test)]

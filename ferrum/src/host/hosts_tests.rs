@@ -11,7 +11,7 @@ use ferrum_proto::reply::FromHost;
 use ferrum_proto::terms::Tier;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 use std::io::{IoSliceMut, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -55,7 +55,6 @@ impl LauncherPeer {
         }
     }
 
-    #[expect(unsafe_code, reason = "the descriptor has just been received")]
     fn receive(&self) -> Option<(Vec<u8>, Option<OwnedFd>)> {
         let mut buffer = [0; 4096];
         let mut space = nix::cmsg_space!([i32; 4]);
@@ -72,11 +71,10 @@ impl LauncherPeer {
             _ => None,
         });
         let bytes = got.bytes;
-        // SAFETY: each received number is a fresh descriptor that nobody else owns.
         let fds: Vec<OwnedFd> = descriptors
             .unwrap_or_default()
             .into_iter()
-            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+            .map(crate::sys::adopt)
             .collect();
         assert!(fds.len() <= 1);
         (bytes > 0).then(|| (buffer[..bytes].to_vec(), fds.into_iter().next()))

@@ -6,7 +6,8 @@ use super::signals::Signals;
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
 use crate::agent::message::Message;
 use crate::agent::redact::Redactor;
-use crate::agent::turn::{Conversation, End, Session, State, Turn, TurnError};
+use crate::agent::session::Session;
+use crate::agent::turn::{Conversation, End, State, Turn, TurnError};
 use crate::audit::chain::Keyed;
 use crate::audit::{self, AuditError};
 use crate::context::{self, Instruction};
@@ -151,11 +152,7 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             .session
             .insert(self.opening.open(granted, ready).map_err(failed)?);
         session.durable().await.map_err(failed)?;
-        let ready = &session.ready;
-        self.output.record(Event::Session { granted, ready });
-        for notice in granted.notices.iter().chain(&ready.notices) {
-            self.output.record(Event::Notice(notice));
-        }
+        session.tell(granted, self.output);
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 //! walls in force from now on.
 
 use crate::agent::message::{Message, close_pairs};
-use crate::agent::turn::{Session, TurnError};
+use crate::agent::session::Session;
+use crate::agent::turn::TurnError;
 use crate::audit::chain::Keyed;
 use crate::audit::{self, AuditLog};
 use crate::provider::Provider;

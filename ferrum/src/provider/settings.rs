@@ -54,4 +54,14 @@ impl ProviderSettings {
             client_version: None,
         }
     }
+
+    /// The members of a request body without its braces: the adapter's own fields and the user's,
+    /// which win except for `reserved`, what the adapter writes itself.
+    pub(super) fn members(&self, mut fields: Map<String, Value>, reserved: &[&str]) -> String {
+        let extra = self.extra_body.iter();
+        let extra = extra.filter(|(key, _)| !reserved.contains(&key.as_str()));
+        fields.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
+        let object = Value::Object(fields).to_string();
+        object[1..object.len() - 1].to_owned()
+    }
 }

@@ -78,13 +78,7 @@ fn tail(settings: &ProviderSettings) -> String {
     if let Some(effort) = effort(settings.thinking) {
         fields.insert("reasoning_effort".into(), json!(effort));
     }
-    for (key, value) in &settings.extra_body {
-        if !matches!(key.as_str(), "messages" | "tools" | "tool_choice") {
-            fields.insert(key.clone(), value.clone());
-        }
-    }
-    let object = Value::Object(fields).to_string();
-    object[1..object.len() - 1].to_owned()
+    settings.members(fields, &["messages", "tools", "tool_choice"])
 }
 
 fn effort(thinking: Thinking) -> Option<&'static str> {

@@ -254,13 +254,7 @@ fn tail(settings: &ProviderSettings) -> String {
             json!({"type": "enabled", "budget_tokens": budget}),
         );
     }
-    for (key, value) in &settings.extra_body {
-        if !matches!(key.as_str(), "messages" | "system" | "tools" | "tool_choice") {
-            fields.insert(key.clone(), value.clone());
-        }
-    }
-    let object = Value::Object(fields).to_string();
-    object[1..object.len() - 1].to_owned()
+    settings.members(fields, &["messages", "system", "tools", "tool_choice"])
 }
 
 /// Tokens of thinking; 0 is none. The format's least is 1,024.

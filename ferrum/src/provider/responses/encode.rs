@@ -199,16 +199,10 @@ fn tail(settings: &ProviderSettings, conversation: &str) -> String {
     if let Some(effort) = effort(settings.thinking) {
         fields.insert("reasoning".into(), json!({"effort": effort, "summary": "auto"}));
     }
-    for (key, value) in &settings.extra_body {
-        if !matches!(
-            key.as_str(),
-            "input" | "instructions" | "tools" | "tool_choice" | "stream"
-        ) {
-            fields.insert(key.clone(), value.clone());
-        }
-    }
-    let object = Value::Object(fields).to_string();
-    object[1..object.len() - 1].to_owned()
+    settings.members(
+        fields,
+        &["input", "instructions", "tools", "tool_choice", "stream"],
+    )
 }
 
 /// `None` leaves it to the model.

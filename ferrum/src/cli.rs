@@ -1,5 +1,16 @@
 //! The command line: definitions only.
 
+mod models;
+mod policy;
+mod records;
+
+pub use models::{LoginArgs, SetupArgs};
+pub use policy::{CheckArgs, ExplainArgs, PolicyArgs, PolicyCommand, ShowArgs, VerifyArgs};
+pub use records::{
+    AuditArgs, AuditCommand, AuditShowArgs, AuditVerifyArgs, SessionArgs, SessionsArgs, SessionsCheckArgs,
+    SessionsCommand, SessionsListArgs,
+};
+
 use crate::config::{NETWORKS, SHELLS, THINKING, TIERS};
 use crate::provider::Thinking;
 use crate::session::select::Which;
@@ -205,273 +216,12 @@ pub struct ToolArgs {
     pub json: bool,
 }
 
-/// `ferrum policy`.
-#[derive(Debug, Args)]
-pub struct PolicyArgs {
-    #[command(subcommand)]
-    pub question: PolicyCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
-    /// Show the policy and the walls of a session here: each value, who set it, and what holds it.
-    Show(ShowArgs),
-    /// Say what policy would answer to an act, without doing it and without a model.
-    Explain(ExplainArgs),
-    /// Read project files to their end, tell everything that is wrong, and put their expectations to
-    /// the test. For CI: nothing is run, and no wall is needed.
-    Check(CheckArgs),
-    /// Print a project file to start from.
-    Init,
-    /// Attack the walls of a session here, at every tier, and say which held.
-    Verify(VerifyArgs),
-}
-
-/// `ferrum policy show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    #[command(flatten)]
-    pub wish: WishArgs,
-
-    /// The working directory of the session.
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-
-    /// Print one JSON object: docs/schema/policy-show.json.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum policy verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// The working directory of the session.
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-
-    /// Print one JSON object: docs/schema/policy-verify.json.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum policy check`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
-    /// Project files, or directories whose files are meant [default: the working directory].
-    #[arg(value_name = "PATH")]
-    pub paths: Vec<PathBuf>,
-
-    /// Print one JSON object: docs/schema/policy-check.json.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum policy explain`.
-#[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// bash, read, write, edit, exec, connect or mcp.
-    #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
-        value_parser = ["bash", "read", "write", "edit", "exec", "connect", "mcp"])]
-    pub tool: Option<String>,
-
-    /// The command, the path, HOST:PORT, or the server's name.
-    #[arg(
-        required_unless_present = "stdin",
-        conflicts_with = "stdin",
-        allow_hyphen_values = true
-    )]
-    pub act: Option<String>,
-
-    /// The working directory of the session that is asked about.
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-
-    /// Answer one JSON question a line with one JSON answer a line, in their order.
-    #[arg(long)]
-    pub stdin: bool,
-
-    /// Safety tier.
-    #[arg(long, value_name = "TIER", value_parser = words(&TIERS))]
-    pub safety: Option<Tier>,
-
-    /// How much of bash the text policy lets through.
-    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
-    pub shell: Option<Shell>,
-
-    /// Print one JSON object.
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// `ferrum doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
-}
-
-/// `ferrum audit`.
-#[derive(Debug, Args)]
-pub struct AuditArgs {
-    #[command(subcommand)]
-    pub question: AuditCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum AuditCommand {
-    /// Show requests, verdicts and outcomes, as far as they are proven.
-    Show(AuditShowArgs),
-    /// Prove that no log was changed since it was written; exit code 1 where one was.
-    Verify(AuditVerifyArgs),
-}
-
-/// `ferrum audit show`.
-#[derive(Debug, Args)]
-pub struct AuditShowArgs {
-    /// Only this session.
-    #[arg(long, value_name = "ID")]
-    pub session: Option<String>,
-
-    /// Only what is younger: a span such as 30m, 12h or 7d, or a date such as 2026-11-30 (UTC).
-    #[arg(long, value_name = "WHEN", value_parser = crate::clock::since)]
-    pub since: Option<u64>,
-
-    /// Only what policy refused or a wall denied.
-    #[arg(long)]
-    pub denied: bool,
-
-    /// Print the records as JSON lines.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum audit verify`.
-#[derive(Debug, Args)]
-pub struct AuditVerifyArgs {
-    /// Only this session.
-    #[arg(long, value_name = "ID")]
-    pub session: Option<String>,
-
-    /// Print one JSON object.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum sessions`.
-#[derive(Debug, Args)]
-pub struct SessionsArgs {
-    #[command(subcommand)]
-    pub question: SessionsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum SessionsCommand {
-    /// List sessions, the latest first.
-    List(SessionsListArgs),
-    /// Show what was said in a session.
-    Show(SessionArgs),
-    /// Check every record and say what a resume would do; exit code 1 where something is damaged.
-    Check(SessionsCheckArgs),
-    /// Print a session as Markdown, or its messages as one JSON array.
-    Export(SessionArgs),
-}
-
-/// `ferrum sessions list`.
-#[derive(Debug, Args)]
-pub struct SessionsListArgs {
-    /// Only sessions of this directory.
-    #[arg(long)]
-    pub here: bool,
-
-    /// Print JSON lines.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum sessions show`, `export`.
-#[derive(Debug, Args)]
-pub struct SessionArgs {
-    /// A name, a path, or the beginning of an id.
-    #[arg(value_name = "REF")]
-    pub reference: String,
-
-    /// Print JSON: lines for show, one array for export.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum sessions check`.
-#[derive(Debug, Args)]
-pub struct SessionsCheckArgs {
-    /// Names, paths, or beginnings of ids; all sessions where none is given.
-    #[arg(value_name = "REF")]
-    pub references: Vec<String>,
-
-    /// Print JSON lines.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `ferrum setup`.
-#[derive(Debug, Default, Args)]
-pub struct SetupArgs {
-    /// Ask nothing: take what the other options say, and for the rest what was found first.
-    #[arg(long)]
-    pub yes: bool,
-
-    /// What was found, by its name, or the name of a provider of your own.
-    #[arg(long, value_name = "NAME")]
-    pub provider: Option<String>,
-
-    /// Wire format of a provider of your own.
-    #[arg(long = "type", value_name = "TYPE", value_parser = ["openai-compatible", "anthropic"],
-        requires = "base_url")]
-    pub kind: Option<String>,
-
-    /// Address of a provider of your own.
-    #[arg(long, value_name = "URL", requires = "provider")]
-    pub base_url: Option<String>,
-
-    /// Name of the variable that holds its key; the key itself is never written down.
-    #[arg(long, value_name = "VARIABLE", requires = "provider")]
-    pub api_key_env: Option<String>,
-
-    /// Model to use.
-    #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
-
-    /// How much of bash the text policy lets through; "auto" counts where isolation is full.
-    #[arg(long, value_name = "MODE", value_parser = words(&SHELLS))]
-    pub shell: Option<Shell>,
-
-    /// Send no request to try the model.
-    #[arg(long)]
-    pub no_test: bool,
-
-    /// Print what config.toml would hold, and write nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-}
-
-/// `ferrum login`.
-#[derive(Debug, Args)]
-pub struct LoginArgs {
-    /// Both name the same account.
-    #[arg(value_parser = ["openai", "openai-codex"], default_value = "openai")]
-    pub account: String,
-
-    /// Keep the login alone and leave config.toml as it is.
-    #[arg(long, conflicts_with = "model")]
-    pub auth_only: bool,
-
-    /// Model to use from now on.
-    #[arg(long, value_name = "NAME")]
-    pub model: Option<String>,
-
-    /// Confirm a short code in a browser on any machine.
-    #[arg(long)]
-    pub device: bool,
 }
 
 impl WishArgs {

@@ -1,6 +1,8 @@
 //! The view of tier low: the machine as the user sees it, with single places covered.
 
-use super::mounts::{Step, bind_here, cover as cover_with_nothing, cover_proc};
+use super::cover::{bind_here, cover as cover_with_nothing};
+use super::proc::cover_proc;
+use super::step::Step;
 use crate::report;
 use crate::sys::mount as sys;
 use ferrum_proto::seal::{Access, Seal, ViewEntry};

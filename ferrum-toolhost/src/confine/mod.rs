@@ -4,13 +4,16 @@
 //! id maps before anything that makes the process not dumpable; the view before Landlock, because
 //! no mount is possible after it; capabilities after the last mount; the filter last.
 
+pub mod cover;
 pub mod home;
 pub mod landlock;
 pub mod low;
 pub mod mounts;
 pub mod namespace;
+pub mod proc;
 pub mod rules;
 pub mod seccomp;
+pub mod step;
 pub mod unreadable;
 pub mod view;
 pub mod worktrees;
@@ -18,13 +21,13 @@ pub mod worktrees;
 use crate::report;
 use crate::sys::process::{drop_capabilities, prctl, set_limit};
 use landlock::Ability;
-use mounts::Step;
 use namespace::Namespaces;
 use policy::isolation::Walls;
 use policy::{Network, Tier};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use step::Step;
 use view::View;
 
 /// How much of the mount view the machine lets us have.

@@ -5,6 +5,8 @@
 //! cloned, narrowed while it is still detached, and only then attached: there is no instant in
 //! which it is wider than planned.
 
+use super::cover::{bind_here, c_path};
+use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
 use crate::fs::beneath;
@@ -13,63 +15,14 @@ use ferrum_proto::seal::Access;
 use nix::fcntl::{AtFlags, OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, fstatat};
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Where the host keeps what commands may read but not write: config copies, spools.
 pub const SESSION: &str = "/.ferrum-session";
-
-/// A step of the set-up that failed.
-#[derive(Debug)]
-pub struct Step {
-    pub what: String,
-    pub source: io::Error,
-}
-
-impl Step {
-    fn new(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        Self {
-            what: what.into(),
-            source: source.into(),
-        }
-    }
-
-    /// True where the kernel or an administrator denies namespaces as such: a smaller mode is
-    /// then right. Anything else is a fault.
-    #[must_use]
-    pub fn is_denial(&self) -> bool {
-        matches!(
-            self.source.raw_os_error(),
-            Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::ENOSYS | libc::EINVAL | libc::EUSERS)
-        )
-    }
-}
-
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.what, self.source)
-    }
-}
-
-trait At<T> {
-    fn at(self, what: impl Into<String>) -> Result<T, Step>;
-}
-
-impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
-    fn at(self, what: impl Into<String>) -> Result<T, Step> {
-        self.map_err(|e| Step::new(what, e))
-    }
-}
-
-fn c_path(path: &Path) -> Result<CString, Step> {
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|e| Step::new(path.display().to_string(), io::Error::from(e)))
-}
 
 fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
@@ -446,101 +399,6 @@ impl Tree {
     }
 }
 
-/// A fresh `/proc` of the session's own pid namespace. Must come before the old root is detached:
-/// the kernel wants an already visible one.
-///
-/// # Errors
-/// [`Step`]; `EPERM` where the outer `/proc` is partly covered, as in containers.
-pub fn own_proc() -> Result<(), Step> {
-    make_directories(Path::new("/proc"))?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, None::<&str>).at("mount /proc")
-}
-
-/// Takes the parts of `/proc` that act on or tell about the whole machine: read-only or empty.
-/// Without this, uid 0 writes `/proc/sys` as its owner, with no capability at all.
-///
-/// # Errors
-/// [`Step`].
-pub fn cover_proc() -> Result<(), Step> {
-    for name in [
-        "sys",
-        "sysrq-trigger",
-        "irq",
-        "bus",
-        "fs",
-        "mtrr",
-        "acpi",
-        "scsi",
-        "driver",
-        "tty",
-        "dynamic_debug",
-    ] {
-        let path = Path::new("/proc").join(name);
-        if path.exists() {
-            bind_here(&path, &path, true)?;
-        }
-    }
-    for name in [
-        "kcore",
-        "keys",
-        "key-users",
-        "timer_list",
-        "kmsg",
-        "kallsyms",
-        "kpagecount",
-        "kpageflags",
-        "kpagecgroup",
-        "vmallocinfo",
-        "slabinfo",
-        "sched_debug",
-    ] {
-        let path = Path::new("/proc").join(name);
-        if path.exists() {
-            bind_here(Path::new("/dev/null"), &path, true)?;
-        }
-    }
-    Ok(())
-}
-
-/// Binds a path of the view over another path of the view; links at the end are not followed.
-///
-/// # Errors
-/// [`Step`].
-pub fn bind_here(from: &Path, to: &Path, read_only: bool) -> Result<(), Step> {
-    let name = || format!("cover {}", to.display());
-    let here = nix::fcntl::AT_FDCWD;
-    let tree = sys::clone_tree(here, &c_path(from)?, true, false).at(name())?;
-    let mut attributes = sys::ATTR_NOSUID;
-    if read_only {
-        attributes |= sys::ATTR_RDONLY;
-    }
-    sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
-    sys::attach(tree.as_fd(), &c_path(to)?).at(name())
-}
-
-/// Covers a path with nothing: an empty directory of mode 000, or `/dev/null`.
-///
-/// # Errors
-/// [`Step`].
-pub fn cover(path: &Path, is_directory: bool) -> Result<(), Step> {
-    if !is_directory {
-        return bind_here(Path::new("/dev/null"), path, true);
-    }
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
-    mount(Some("none"), path, Some("tmpfs"), flags, Some("mode=000,size=4k"))
-        .at(format!("cover {}", path.display()))
-}
-
-/// Bounds processes and threads of the namespace, for uid 0 too.
-///
-/// # Errors
-/// The system's.
-pub fn set_pid_max(pids: u32) -> io::Result<()> {
-    // The kernel refuses values below 301.
-    fs::write("/proc/sys/kernel/pid_max", pids.max(301).to_string())
-}
-
 /// Makes `path` exist as something to mount on.
 fn mount_point(path: &Path, is_directory: bool) -> Result<(), Step> {
     if is_directory {
@@ -555,7 +413,7 @@ fn mount_point(path: &Path, is_directory: bool) -> Result<(), Step> {
     fs::write(path, "").at(format!("make {}", path.display()))
 }
 
-fn make_directories(path: &Path) -> Result<(), Step> {
+pub(super) fn make_directories(path: &Path) -> Result<(), Step> {
     if path.is_dir() {
         return Ok(());
     }

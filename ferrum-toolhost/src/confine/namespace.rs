@@ -1,6 +1,6 @@
 //! Entering namespaces: the clone, and the id maps inside.
 
-use super::mounts::Step;
+use super::step::Step;
 use crate::sys::process::{Fork, clone};
 use crate::sys::socket::loopback_up;
 use std::fs;

@@ -4,7 +4,8 @@
 //! The search runs beside the building of the view and touches only descriptors, so it does not
 //! care that the root changes under it.
 
-use super::mounts::{Step, cover};
+use super::cover::cover;
+use super::step::Step;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sched::{CloneFlags, unshare};

@@ -91,3 +91,40 @@ impl Redirect {
         self.real.sync_data()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_others_wrote_into_the_config_in_place_is_never_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, copy) = (directory.path().join("config"), directory.path().join("copy"));
+        let text = "[user]\n\tname = A\n".to_owned();
+        fs::write(&path, &text).unwrap();
+        fs::write(&copy, &text).unwrap();
+        let real = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mut redirect = Redirect {
+            copy: copy.clone(),
+            real,
+            text,
+        };
+        let mut findings = Findings::new();
+        // Between two calls: commands see it, and add to it.
+        fs::write(&path, "[user]\n\tname = OTHERS\n").unwrap();
+        assert!(redirect.refresh());
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "[user]\n\tname = OTHERS\n");
+        fs::write(&copy, "[user]\n\tname = OTHERS\n\temail = a@b\n").unwrap();
+        redirect.merge(&path, &mut findings);
+        assert!(fs::read_to_string(&path).unwrap().contains("a@b"));
+        assert_eq!(findings, Findings::new());
+        // During a call that changes it too: theirs stays, and that is told.
+        fs::write(&path, "[user]\n\tname = THEIRS\n").unwrap();
+        fs::write(&copy, "[user]\n\tname = OURS\n").unwrap();
+        redirect.merge(&path, &mut findings);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[user]\n\tname = THEIRS\n");
+        assert_eq!(fs::read_to_string(&copy).unwrap(), "[user]\n\tname = THEIRS\n");
+        assert_eq!(findings.len(), 1);
+    }
+}

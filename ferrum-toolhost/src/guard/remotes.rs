@@ -3,8 +3,9 @@
 //! A push to a repository of the same machine runs that one's hooks. An address is data, and a new
 //! repository may hold hooks, but both together would arm the user's next push.
 
+use super::fresh::{FRESH_MAX, Fresh};
 use super::parts::{self, Part, outcome};
-use super::{FRESH_MAX, Findings, Fresh, Guard, Guarded, config, repos};
+use super::{Findings, Guard, Guarded, config, repos};
 use crate::fs::name::shown;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,9 +1,11 @@
 //! Building what a session will see: by mounts from nothing, by covers at low, or without mounts.
 
 use super::{DENIED, DENIED_PROC, Start};
-use crate::confine::mounts::{self, Step, Tree};
+use crate::confine::mounts::{self, Tree};
 use crate::confine::namespace::Namespaces;
+use crate::confine::proc;
 use crate::confine::rules;
+use crate::confine::step::Step;
 use crate::confine::view::{self, View};
 use crate::confine::{Mode, home, low, unreadable};
 use crate::guard::{Guard, repos};
@@ -86,17 +88,17 @@ impl Start {
     /// A `/proc` of the session's own processes, or the machine's where that is not to be had.
     fn proc(&mut self, mode: Mode, tree: &Tree) -> Result<(), Trouble> {
         if mode == Mode::Full {
-            mounts::own_proc().map_err(|step| Trouble::Denied(DENIED_PROC, step))?;
+            proc::own_proc().map_err(|step| Trouble::Denied(DENIED_PROC, step))?;
             let pids = self.seal.charter.limits.pids;
             if pids > 0
-                && let Err(e) = mounts::set_pid_max(pids)
+                && let Err(e) = proc::set_pid_max(pids)
             {
                 self.missing.push(("process limit", e.to_string()));
             }
         } else {
             tree.outer_proc()?;
         }
-        Ok(mounts::cover_proc()?)
+        Ok(proc::cover_proc()?)
     }
 
     /// Low keeps the machine's own tree; single places are covered.

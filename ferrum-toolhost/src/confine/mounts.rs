@@ -6,6 +6,7 @@
 //! which it is wider than planned.
 
 use super::cover::{bind_here, c_path};
+use super::layers::Layers;
 use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
@@ -16,7 +17,6 @@ use nix::fcntl::{AtFlags, OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, fstatat};
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,12 @@ use std::path::{Path, PathBuf};
 /// Where the host keeps what commands may read but not write: config copies, spools.
 pub const SESSION: &str = "/.ferrum-session";
 
-fn relative(path: &Path) -> &Path {
+pub(super) fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
+}
+
+fn mounting(path: &Path) -> String {
+    format!("mount {}", path.display())
 }
 
 /// The new root under construction.
@@ -85,14 +89,39 @@ impl Tree {
         })
     }
 
-    /// Mounts every entry of the view.
+    /// Mounts every entry of the view but the layers and what lies in them, and begins with those.
     ///
     /// # Errors
     /// [`Step`].
-    pub fn build(&mut self, view: &View, layers: &Path) -> Result<(), Step> {
+    pub fn begin(&mut self, view: &View, layers: &Path) -> Result<Layers, Step> {
         self.system_programs_only = view.system_programs_only;
-        for (number, entry) in view.entries.iter().enumerate() {
-            self.entry(entry, &layers.join(number.to_string()))?;
+        let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
+        if self.system_programs_only {
+            attributes |= sys::ATTR_NOEXEC;
+        }
+        let layers = Layers::begin(view.layered(), layers, attributes);
+        for entry in view.entries.iter().filter(|entry| !view.is_in_layer(entry)) {
+            self.entry(entry)?;
+        }
+        Ok(layers)
+    }
+
+    /// Mounts what [`Tree::begin`] has left.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn complete(&mut self, view: &View, layers: Layers) -> Result<(), Step> {
+        for (entry, layer) in layers.all() {
+            match layer {
+                Ok(layer) => {
+                    self.mount_point(&entry.path, true)?;
+                    sys::attach(layer.as_fd(), &c_path(&entry.path)?).at(mounting(&entry.path))?;
+                }
+                Err(_) => self.same(&entry)?,
+            }
+        }
+        for entry in view.entries.iter().filter(|entry| view.is_in_layer(entry)) {
+            self.entry(entry)?;
         }
         for socket in &view.sockets {
             self.bind(socket, socket, Access::Write)?;
@@ -100,7 +129,7 @@ impl Tree {
         self.links_out()
     }
 
-    fn entry(&mut self, entry: &Entry, layer: &Path) -> Result<(), Step> {
+    fn entry(&mut self, entry: &Entry) -> Result<(), Step> {
         match &entry.source {
             Source::Same => self.same(entry),
             Source::Other(from) => {
@@ -108,10 +137,8 @@ impl Tree {
                 self.private.push(entry.path.clone());
                 Ok(())
             }
-            Source::Layered => match self.overlay(&entry.path, layer) {
-                Ok(()) => Ok(()),
-                Err(_) => self.same(entry),
-            },
+            // Made by itself: see [`Layers`].
+            Source::Layered => Ok(()),
             Source::Empty => self.way(&entry.path),
         }
     }
@@ -127,7 +154,7 @@ impl Tree {
             flags,
             Some("mode=755,size=4m"),
         )
-        .at(format!("mount {}", path.display()))?;
+        .at(mounting(path))?;
         self.ways.push(path.to_path_buf());
         Ok(())
     }
@@ -161,7 +188,7 @@ impl Tree {
 
     /// Clones `from` of the old root, narrows it, and attaches it at `to` of the new one.
     fn bind(&self, from: &Path, to: &Path, access: Access) -> Result<(), Step> {
-        let name = || format!("mount {}", to.display());
+        let name = || mounting(to);
         let meta = fs::metadata(relative(from)).at(name())?;
         let tree = sys::clone_tree(self.old_root.as_fd(), &c_path(relative(from))?, true, true).at(name())?;
         let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
@@ -174,47 +201,6 @@ impl Tree {
         sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
         self.mount_point(to, meta.is_dir())?;
         sys::attach(tree.as_fd(), &c_path(to)?).at(name())
-    }
-
-    /// Copy-on-write: reads come from the machine, writes go to the session's layer.
-    fn overlay(&self, path: &Path, layer: &Path) -> Result<(), Step> {
-        let name = || format!("layer over {}", path.display());
-        let lower = relative(path);
-        if !fs::symlink_metadata(lower).at(name())?.is_dir() {
-            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::ENOTDIR)));
-        }
-        let (upper, work) = (layer.join("upper"), layer.join("work"));
-        for directory in [&upper, &work] {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(relative(directory))
-                .at(name())?;
-        }
-        // An earlier host of the session left its mark that the layer may not be mounted again,
-        // which is about a crash of the machine: the layer's content is the session's own.
-        let _ = fs::remove_dir_all(relative(&work).join("work/incompat"));
-        let text = |p: &Path| {
-            p.to_str()
-                .filter(|t| !t.contains([',', ':', '\\']))
-                .map(str::to_owned)
-        };
-        let (Some(lower), Some(upper), Some(work)) =
-            (text(lower), text(relative(&upper)), text(relative(&work)))
-        else {
-            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::EINVAL)));
-        };
-        self.mount_point(path, true)?;
-        let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile");
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | self.no_exec();
-        mount(
-            Some("overlay"),
-            path,
-            Some("overlay"),
-            flags,
-            Some(options.as_str()),
-        )
-        .at(name())
     }
 
     fn no_exec(&self) -> MsFlags {

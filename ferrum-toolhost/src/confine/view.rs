@@ -47,6 +47,21 @@ pub struct View {
     pub system_programs_only: bool,
 }
 
+impl View {
+    /// Entries that are made as layers.
+    pub fn layered(&self) -> impl Iterator<Item = &Entry> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.source == Source::Layered)
+    }
+
+    /// Whether an entry lies below a layer, or is one.
+    #[must_use]
+    pub fn is_in_layer(&self, entry: &Entry) -> bool {
+        self.layered().any(|layer| entry.path.starts_with(&layer.path))
+    }
+}
+
 /// System directories: read and execute, as far as others may read.
 pub const SYSTEM: [&str; 10] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu",

@@ -58,13 +58,14 @@ impl Start {
             .transpose()?;
         let view = view::plan(&self.seal, &self.decision);
         let mut tree = Tree::pivot().map_err(Trouble::denied)?;
-        tree.build(&view, &self.seal.session_dir.as_path().join("layers"))?;
-        tree.keep_links(self.seal.cwd.as_path());
-        tree.keep_links(self.seal.charter.places.home.as_path());
-        tree.keep_worktrees(&self.git_directories());
+        let layers = tree.begin(&view, &self.seal.session_dir.as_path().join("layers"))?;
         tree.devices(&view.devices, self.seal.charter.limits.shm)?;
         self.proc(mode, &tree)?;
         tree.corner(&self.corners())?;
+        tree.complete(&view, layers)?;
+        tree.keep_links(self.seal.cwd.as_path());
+        tree.keep_links(self.seal.charter.places.home.as_path());
+        tree.keep_worktrees(&self.git_directories());
         let corner = own_corner(Path::new(mounts::SESSION))?;
         mounts::own_passwd_line(&view.home, &corner)?;
         if let Some(search) = unreadable {

@@ -11,7 +11,8 @@ pub use build::Built;
 pub use restrict::find_bash;
 
 use crate::confine::namespace::{Ids, Namespaces};
-use crate::confine::{self, reader};
+use crate::confine::step::Step;
+use crate::confine::{self, reader, unreadable};
 use crate::outbox::Outbox;
 use crate::seal::{self, Decision};
 use crate::sys::process::{Fork, close_from, exit_now, inherited, prctl};
@@ -55,6 +56,13 @@ pub struct Start {
     innermost: bool,
     /// Walls that are not in force, with what failed.
     pub missing: Vec<(&'static str, String)>,
+}
+
+/// What the inner half has of the outer one.
+struct Up {
+    /// Where it says how it went.
+    say: OwnedFd,
+    unreadable: Option<unreadable::Search>,
 }
 
 /// The first half of a start, the same in both roles of a host.
@@ -204,13 +212,18 @@ impl Start {
                 Err(e) => fail(&self.outbox, SealFailure::Setup, &format!("pipe: {e}"), ""),
             };
             let namespaces = self.namespaces(mode);
+            let unreadable = match self.unreadable() {
+                Ok(search) => search,
+                Err(step) => fail(&self.outbox, SealFailure::Setup, &step.to_string(), ""),
+            };
             match namespaces.enter() {
                 Ok(Fork::Child) => {
                     drop(said);
-                    self.inner(mode, namespaces, Some(say));
+                    let up = Up { say, unreadable };
+                    self.inner(mode, namespaces, Some(up));
                 }
                 Ok(Fork::Parent(pid)) => {
-                    drop(say);
+                    drop((say, unreadable));
                     // The launcher must know the pid before this process is gone.
                     let _ = write(&self.life, &pid.to_ne_bytes());
                     let mut word = [0u8; 1];
@@ -254,8 +267,14 @@ impl Start {
         }
     }
 
-    /// The serving half. `say` is there while the outer half waits to learn how it went.
-    fn inner(mut self, mode: confine::Mode, namespaces: Namespaces, say: Option<OwnedFd>) -> ! {
+    /// Looked for while the namespaces are entered and the view is built.
+    fn unreadable(&self) -> Result<Option<unreadable::Search>, Step> {
+        let wanted = self.ids.uid == 0 && self.tier() != Tier::Low;
+        wanted.then(|| unreadable::search(&["/etc", "/opt"])).transpose()
+    }
+
+    /// The serving half. `up` is there where the outer half waits to learn how it went.
+    fn inner(mut self, mode: confine::Mode, namespaces: Namespaces, up: Option<Up>) -> ! {
         // KILL does reach pid 1 of a namespace when it comes from an ancestor. The parent may be
         // gone already, and getppid cannot tell from in here: the pipe to the launcher can.
         if prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).is_err() || self.is_orphan() {
@@ -270,9 +289,10 @@ impl Start {
                 "run `ferrum doctor`",
             );
         }
+        let (say, unreadable) = up.map_or((None, None), |up| (Some(up.say), up.unreadable));
         let built = match mode {
             confine::Mode::LandlockOnly => self.without_mounts(),
-            confine::Mode::Full | confine::Mode::SharedPids => self.with_mounts(mode, namespaces),
+            confine::Mode::Full | confine::Mode::SharedPids => self.with_mounts(mode, namespaces, unreadable),
         };
         let built = match built {
             Ok(built) => built,

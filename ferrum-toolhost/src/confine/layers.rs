@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// One layer to be made.
-struct Plan {
+pub(super) struct Layer {
     entry: Entry,
     /// The session's directories for it: what is written, and what the filesystem works in.
     upper: PathBuf,
     work: PathBuf,
+    attributes: u64,
 }
 
 /// A layer, or why there is none.
@@ -32,49 +33,45 @@ type Made = (Entry, Result<OwnedFd, Step>);
 /// Layers under way. Paths are taken relative to the working directory, which must stay the old
 /// root until [`Layers::all`] returns.
 pub struct Layers {
-    rest: Arc<Mutex<Vec<Plan>>>,
-    attributes: u64,
+    rest: Arc<Mutex<Vec<Layer>>>,
     beside: Option<JoinHandle<Vec<Made>>>,
 }
 
 impl Layers {
-    /// Begins with the layers over `entries`, whose directories lie in `directory`.
-    pub fn begin<'a>(entries: impl Iterator<Item = &'a Entry>, directory: &Path, attributes: u64) -> Self {
-        let plans = entries.map(|entry| Plan::new(entry, directory));
-        let rest = Arc::new(Mutex::new(plans.collect::<Vec<_>>()));
+    pub(super) fn begin(layers: Vec<Layer>) -> Self {
+        let is_empty = layers.is_empty();
+        let rest = Arc::new(Mutex::new(layers));
         let shared = Arc::clone(&rest);
         // Without a thread all are made at the end.
-        let beside = std::thread::Builder::new().spawn(move || make(&shared, attributes));
+        let beside = (!is_empty).then(|| std::thread::Builder::new().spawn(move || make(&shared)));
         Self {
             rest,
-            attributes,
-            beside: beside.ok(),
+            beside: beside.and_then(Result::ok),
         }
     }
 
-    /// Helps with what is left, and returns all of them, outer ones first.
-    pub fn all(self) -> Vec<Made> {
-        let mut made = make(&self.rest, self.attributes);
+    /// Helps with what is left, and returns all of them.
+    pub(super) fn all(self) -> Vec<Made> {
+        let mut made = make(&self.rest);
         let others = self.beside.map(JoinHandle::join);
         made.extend(others.into_iter().flatten().flatten());
-        made.sort_by_key(|(entry, _)| entry.path.components().count());
         made
     }
 }
 
-fn make(rest: &Mutex<Vec<Plan>>, attributes: u64) -> Vec<Made> {
+fn make(rest: &Mutex<Vec<Layer>>) -> Vec<Made> {
     let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).pop();
     std::iter::from_fn(next)
-        .map(|plan| {
-            let made = plan.make(attributes);
-            (plan.entry, made)
+        .map(|layer| {
+            let made = layer.make();
+            (layer.entry, made)
         })
         .collect()
 }
 
-impl Plan {
+impl Layer {
     /// Named after what it lies over, so that every host of the session finds the same.
-    fn new(entry: &Entry, directory: &Path) -> Self {
+    pub(super) fn new(entry: &Entry, directory: &Path, attributes: u64) -> Self {
         let name = entry.path.as_os_str().as_bytes();
         let name: Vec<u8> = name.iter().map(|b| if *b == b'/' { b'|' } else { *b }).collect();
         let place = |what: &[u8]| directory.join(OsStr::from_bytes(&[what, &name].concat()));
@@ -82,10 +79,12 @@ impl Plan {
             entry: entry.clone(),
             upper: place(b"upper"),
             work: place(b"work"),
+            attributes,
         }
     }
 
-    fn make(&self, attributes: u64) -> Result<OwnedFd, Step> {
+    /// The layer, detached.
+    pub(super) fn make(&self) -> Result<OwnedFd, Step> {
         let name = || format!("layer over {}", self.entry.path.display());
         let lower = relative(&self.entry.path);
         if !fs::symlink_metadata(lower).at(name())?.is_dir() {
@@ -108,7 +107,7 @@ impl Plan {
         for flag in [c"userxattr", c"volatile"] {
             sys::set_option(overlay.as_fd(), flag, None).at(name())?;
         }
-        sys::detached(overlay.as_fd(), attributes).at(name())
+        sys::detached(overlay.as_fd(), self.attributes).at(name())
     }
 }
 

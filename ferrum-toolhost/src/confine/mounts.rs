@@ -6,7 +6,7 @@
 //! which it is wider than planned.
 
 use super::cover::{bind_here, c_path};
-use super::layers::Layers;
+use super::layers::{Layer, Layers};
 use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
@@ -89,7 +89,7 @@ impl Tree {
         })
     }
 
-    /// Mounts every entry of the view but the layers and what lies in them, and begins with those.
+    /// Mounts the view, and begins with the layers in which nothing else is mounted.
     ///
     /// # Errors
     /// [`Step`].
@@ -99,48 +99,48 @@ impl Tree {
         if self.system_programs_only {
             attributes |= sys::ATTR_NOEXEC;
         }
-        let layers = Layers::begin(view.layered(), layers, attributes);
-        for entry in view.entries.iter().filter(|entry| !view.is_in_layer(entry)) {
-            self.entry(entry)?;
-        }
-        Ok(layers)
-    }
-
-    /// Mounts what [`Tree::begin`] has left.
-    ///
-    /// # Errors
-    /// [`Step`].
-    pub fn complete(&mut self, view: &View, layers: Layers) -> Result<(), Step> {
-        for (entry, layer) in layers.all() {
-            match layer {
-                Ok(layer) => {
-                    self.mount_point(&entry.path, true)?;
-                    sys::attach(layer.as_fd(), &c_path(&entry.path)?).at(mounting(&entry.path))?;
+        let begin = |entry: &Entry| Layer::new(entry, layers, attributes);
+        let (free, holding): (Vec<&Entry>, Vec<&Entry>) =
+            view.layered().partition(|entry| !view.mounts_below(&entry.path));
+        let free = Layers::begin(free.into_iter().map(begin).collect());
+        for entry in &view.entries {
+            match &entry.source {
+                Source::Same => self.same(entry)?,
+                Source::Other(from) => {
+                    self.bind(from, &entry.path, entry.access)?;
+                    self.private.push(entry.path.clone());
                 }
-                Err(_) => self.same(&entry)?,
+                Source::Layered if holding.contains(&entry) => {
+                    let layer = begin(entry).make();
+                    self.layer(entry, layer)?;
+                }
+                Source::Layered => {}
+                Source::Empty => self.way(&entry.path)?,
             }
-        }
-        for entry in view.entries.iter().filter(|entry| view.is_in_layer(entry)) {
-            self.entry(entry)?;
         }
         for socket in &view.sockets {
             self.bind(socket, socket, Access::Write)?;
         }
-        self.links_out()
+        self.links_out()?;
+        Ok(free)
     }
 
-    fn entry(&mut self, entry: &Entry) -> Result<(), Step> {
-        match &entry.source {
-            Source::Same => self.same(entry),
-            Source::Other(from) => {
-                self.bind(from, &entry.path, entry.access)?;
-                self.private.push(entry.path.clone());
-                Ok(())
-            }
-            // Made by itself: see [`Layers`].
-            Source::Layered => Ok(()),
-            Source::Empty => self.way(&entry.path),
-        }
+    /// Attaches the layers.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn complete(&mut self, layers: Layers) -> Result<(), Step> {
+        let mut all = layers.all().into_iter();
+        all.try_for_each(|(entry, layer)| self.layer(&entry, layer))
+    }
+
+    /// Where no layer is to be had, the entry is read-only.
+    fn layer(&mut self, entry: &Entry, layer: Result<OwnedFd, Step>) -> Result<(), Step> {
+        let Ok(layer) = layer else {
+            return self.same(entry);
+        };
+        self.mount_point(&entry.path, true)?;
+        sys::attach(layer.as_fd(), &c_path(&entry.path)?).at(mounting(&entry.path))
     }
 
     /// An empty directory that is made read-only when all is mounted in it.

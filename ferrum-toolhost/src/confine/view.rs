@@ -55,10 +55,11 @@ impl View {
             .filter(|entry| entry.source == Source::Layered)
     }
 
-    /// Whether an entry lies below a layer, or is one.
+    /// Whether something is mounted below `path`.
     #[must_use]
-    pub fn is_in_layer(&self, entry: &Entry) -> bool {
-        self.layered().any(|layer| entry.path.starts_with(&layer.path))
+    pub fn mounts_below(&self, path: &Path) -> bool {
+        let mut all = self.entries.iter().map(|entry| &entry.path).chain(&self.sockets);
+        all.any(|other| other != path && other.starts_with(path))
     }
 }
 

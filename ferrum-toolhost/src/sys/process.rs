@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Process id as the kernel gives it.
 pub type Pid = libc::pid_t;
@@ -369,6 +369,17 @@ pub fn prctl(option: libc::c_int, a: u64, b: u64) -> io::Result<i32> {
     super::check_int(libc::c_long::from(done))
 }
 
+/// Closes every descriptor from 3 on but one.
+pub fn close_all_but(kept: &OwnedFd) {
+    let kept = kept.as_raw_fd().cast_unsigned();
+    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
+        if first <= last {
+            // SAFETY: plain numbers; the caller goes on with nothing but what is kept.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}
+
 /// Marks every descriptor from `first` on as close-on-exec, or closes it.
 pub fn close_from(first: u32) {
     // SAFETY: takes integers; descriptors above `first` are owned by nobody at this point.
@@ -377,7 +388,7 @@ pub fn close_from(first: u32) {
 
 /// Takes an inherited descriptor by number, if it is open.
 #[must_use]
-pub fn inherited(number: RawFd) -> Option<std::os::fd::OwnedFd> {
+pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: takes integers.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return None;
@@ -388,7 +399,7 @@ pub fn inherited(number: RawFd) -> Option<std::os::fd::OwnedFd> {
 
 /// Takes ownership of a descriptor that the kernel has just put into this process.
 #[must_use]
-pub fn adopt(number: RawFd) -> std::os::fd::OwnedFd {
+pub fn adopt(number: RawFd) -> OwnedFd {
     // SAFETY: a system call made this descriptor for this process and nobody else knows its number.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(number) }
 }

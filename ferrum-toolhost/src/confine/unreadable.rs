@@ -1,11 +1,10 @@
 //! uid 0 reads system files as their owner, with no capability at all. Finds what others may not
 //! read, so that it can be covered.
 //!
-//! The search runs in a process of its own beside the building of the view, and outside of it.
+//! The outer half of the host searches while the inner one builds the view.
 
 use super::cover::cover;
 use super::step::{At, Step};
-use crate::sys::process::{Fork, clone, close_all_but, exit_now, prctl};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{Mode, fstatat};
@@ -28,7 +27,10 @@ const FILE: u8 = b'f';
 const DIRECTORY: u8 = b'd';
 const WHOLE: &[u8] = b".";
 
-/// A search under way; what it finds comes through the pipe.
+/// Where the searcher tells what it found.
+pub struct Searcher(OwnedFd);
+
+/// Where that arrives.
 pub struct Search(OwnedFd);
 
 struct Unreadable {
@@ -36,34 +38,29 @@ struct Unreadable {
     is_directory: bool,
 }
 
-/// Starts looking below each of `tops`. The caller must have no threads.
+/// The two ends, for two processes. A process that keeps the end that is not its own makes the
+/// other one wait for ever.
 ///
 /// # Errors
-/// No process is to be had.
-pub fn search(tops: &[&str]) -> Result<Search, Step> {
+/// No descriptor is to be had.
+pub fn ends() -> Result<(Searcher, Search), Step> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC).at(WHAT)?;
-    match clone(libc::SIGCHLD).at(WHAT)? {
-        Fork::Parent(_) => Ok(Search(read)),
-        Fork::Child => {
-            close_all_but(&write);
-            // Without an answer the host ends; it does not live longer than the one who asked.
-            let _ = prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0);
-            let _ = File::from(write).write_all(&look(tops));
-            exit_now(0);
-        }
-    }
+    Ok((Searcher(write), Search(read)))
 }
 
-fn look(tops: &[&str]) -> Vec<u8> {
-    let mut answer = Vec::new();
-    let levels = tops.iter().filter_map(|top| Level::open(None, top.into()));
-    for found in levels.flat_map(below) {
-        answer.push(if found.is_directory { DIRECTORY } else { FILE });
-        answer.extend(found.path.as_os_str().as_bytes());
-        answer.push(0);
+impl Searcher {
+    /// Looks below each of `tops` and tells it. Whoever waits for it may have ended by then.
+    pub fn search(self, tops: &[&str]) {
+        let mut answer = Vec::new();
+        let levels = tops.iter().filter_map(|top| Level::open(None, top.into()));
+        for found in levels.flat_map(below) {
+            answer.push(if found.is_directory { DIRECTORY } else { FILE });
+            answer.extend(found.path.as_os_str().as_bytes());
+            answer.push(0);
+        }
+        answer.extend(WHOLE);
+        let _ = File::from(self.0).write_all(&answer);
     }
-    answer.extend(WHOLE);
-    answer
 }
 
 impl Search {

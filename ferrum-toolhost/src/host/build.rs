@@ -55,7 +55,7 @@ impl Start {
         &mut self,
         mode: Mode,
         namespaces: Namespaces,
-        unreadable: Option<unreadable::Search>,
+        unreadable: unreadable::Search,
     ) -> Result<Built, Trouble> {
         self.innermost = namespaces.settle(self.ids).map_err(Trouble::denied)?;
         if self.tier() == Tier::Low {
@@ -75,9 +75,7 @@ impl Start {
         let guard = self.guard(Some(copies(&corner)?))?;
         self.close_sockets(&view)?;
         tree.complete(layers)?;
-        if let Some(search) = unreadable {
-            search.cover()?;
-        }
+        unreadable.cover()?;
         let mut notices = tree.finish()?;
         let home = view.home.clone();
         self.home_files(&home, &mut notices);

@@ -369,17 +369,6 @@ pub fn prctl(option: libc::c_int, a: u64, b: u64) -> io::Result<i32> {
     super::check_int(libc::c_long::from(done))
 }
 
-/// Closes every descriptor from 3 on but one.
-pub fn close_all_but(kept: &OwnedFd) {
-    let kept = kept.as_raw_fd().cast_unsigned();
-    for (first, last) in [(3, kept.saturating_sub(1)), (kept + 1, u32::MAX)] {
-        if first <= last {
-            // SAFETY: plain numbers; the caller goes on with nothing but what is kept.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-    }
-}
-
 /// Marks every descriptor from `first` on as close-on-exec, or closes it.
 pub fn close_from(first: u32) {
     // SAFETY: takes integers; descriptors above `first` are owned by nobody at this point.

@@ -191,7 +191,7 @@ impl AuditLog {
         if let Err(error) = self.file.write_all(&line) {
             // No half record stays; should this fail too, the next opening takes it off.
             let _ = self.file.set_len(self.size);
-            if self.size == 0 {
+            if self.size == 0 && self.file.metadata().is_ok_and(|facts| facts.is_file()) {
                 let _ = std::fs::remove_file(&self.path);
             }
             return Err(AuditError::io(&self.path, "write", &error));

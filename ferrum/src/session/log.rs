@@ -237,7 +237,7 @@ impl Writer {
         written.map_err(|error| {
             // No half record stays behind; should this fail too, the next opening repairs it.
             let _ = self.file.set_len(before);
-            if before == 0 {
+            if before == 0 && self.facts().is_ok_and(|facts| facts.is_file()) {
                 let _ = std::fs::remove_file(&self.path);
             }
             io_error(&self.path, "write", &error)

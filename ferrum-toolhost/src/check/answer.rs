@@ -139,11 +139,15 @@ impl Check {
         let verdict = policy::judge(grant, ground, &Action::Run { command });
         let mode = crate::report::shell(grant.shell(), ground.isolation);
         let bash_alone = mode == ShellMode::Auto && grant.tier() == Tier::Medium;
-        if verdict != Verdict::Allow || bash_alone {
+        let refusal = match &verdict {
+            Verdict::Allow => None,
+            Verdict::Refuse(refusal) => Some(refusal),
+        };
+        if bash_alone || !syntax::is_asked(refusal) {
             return verdict;
         }
         match self.bash.borrow_mut().complaint(command) {
-            Ok(complaint) if syntax::is_readable(complaint.is_empty(), &complaint) => Verdict::Allow,
+            Ok(complaint) if syntax::is_readable(complaint.is_empty(), &complaint) => verdict,
             Ok(complaint) => Verdict::Refuse(syntax::refusal(&complaint)),
             Err(e) => Verdict::Refuse(syntax::refusal(&format!("bash -n: {e}"))),
         }

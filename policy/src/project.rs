@@ -86,8 +86,8 @@ impl ProjectPolicy {
     /// Reads a project file. An empty one has no opinion.
     ///
     /// # Errors
-    /// [`ProjectError`] for anything that is not a known key with a value of its kind, for a text
-    /// above [`PROJECT_BYTES_MAX`], and for a byte order mark.
+    /// [`ProjectError`] for anything that is not a known key with a value of its kind, and for a text
+    /// above [`PROJECT_BYTES_MAX`].
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
         let (policy, mut problems) = Self::examine(text);
         if problems.is_empty() {
@@ -101,6 +101,8 @@ impl ProjectPolicy {
     /// the text. What could be read counts only when nothing is wrong.
     #[must_use]
     pub fn examine(text: &str) -> (Self, Vec<ProjectError>) {
+        // A byte order mark says nothing; places are counted after it.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let reader = Reader {
             text,
             problems: RefCell::default(),
@@ -195,10 +197,6 @@ impl Reader<'_> {
         if text.len() > PROJECT_BYTES_MAX {
             let message = format!("the file is larger than {PROJECT_BYTES_MAX} bytes");
             return Err(self.error(&whole, message, ""));
-        }
-        if text.starts_with('\u{feff}') {
-            let message = "the file begins with a byte order mark";
-            return Err(self.error(&whole, message, "save it as UTF-8 without one"));
         }
         let table = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(whole);

@@ -15,7 +15,7 @@ const AGENT: &str = concat!("ferrum/", env!("CARGO_PKG_VERSION"));
 /// A client for one address, which keeps its connections and follows no redirect: a credential stays
 /// where it was sent.
 pub enum Transport {
-    Bare(legacy::Client<HttpConnector, Body>),
+    Bare(Box<legacy::Client<HttpConnector, Body>>),
     Full(reqwest::Client),
 }
 
@@ -46,7 +46,7 @@ impl Transport {
     /// [`ProviderError::Config`] when TLS cannot be set up.
     pub fn to(base: &Url) -> Result<Self, ProviderError> {
         if base.scheme() == "http" && address::is_loopback(base) {
-            return Ok(Self::Bare(bare()));
+            return Ok(Self::Bare(Box::new(bare())));
         }
         full(base).map(Self::Full)
     }

@@ -345,7 +345,7 @@ fn thinking_is_valid(body: &Value, messages: &[Value]) {
         let content = list(&messages[at - 1], "content");
         content.iter().any(|block| block["type"] != "tool_result")
     };
-    let first = answers().filter(|(at, _)| says(*at)).next_back();
+    let first = answers().rfind(|(at, _)| says(*at));
     let (_, first) = first.expect("the first message is the user's");
     assert!(thinks(&list(first, "content")[0]), "{body}");
 }

@@ -584,12 +584,13 @@ mod tests {
             "[tools]\n[tools]\n",
             "safety",
             "[",
-            "\u{feff}safety = \"low\"",
             "[[expect]]\ntool = \"bash\"\n",
         ] {
             let error = error(text);
             assert!(error.place.line >= 1 && error.place.column >= 1, "{text}");
         }
+        assert_eq!(error("\u{feff}x = 1").place, Place { line: 1, column: 1 });
+        assert!(ProjectPolicy::parse("\u{feff}safety = \"high\"").is_ok());
         let big = format!("#{}", "x".repeat(PROJECT_BYTES_MAX));
         assert!(ProjectPolicy::parse(&big).is_err());
     }

@@ -2,7 +2,7 @@
 
 use crate::admit::{self, Judge, Permit};
 use crate::exec::run::{Cancel, Ran, Runner};
-use crate::exec::{denial, outcome};
+use crate::exec::{denial, outcome, syntax};
 use crate::from_wire::{CommandText, Until, Wait};
 use crate::guard::{Findings, Guard};
 use crate::outbox::{Finished, Outbox, micros};
@@ -74,20 +74,13 @@ impl Commands {
     /// Judges and runs one call to its end.
     pub fn run(&mut self, job: &Job, outbox: &Outbox) -> Finished {
         let text = match &job.call {
-            CommandCall::Bash(call) => call.command.clone(),
-            CommandCall::Wait(call) => call.command.clone(),
+            CommandCall::Bash(call) => &call.command,
+            CommandCall::Wait(call) => &call.command,
         };
-        let admitted = match self.runner.prober {
-            Some(_) => Ok(admit::probe(text)),
-            None => admit::run(&self.judge, text),
-        };
-        let permit = match admitted {
+        let permit = match self.admit(text) {
             Ok(permit) => permit,
             Err(refusal) => return self.refused(&refusal, job.arrived),
         };
-        if let Some(refusal) = self.unreadable_to_bash(&permit) {
-            return self.refused(&refusal, job.arrived);
-        }
         let admit_us = micros(job.arrived);
         let mut progress = Progress {
             id: job.id,
@@ -115,13 +108,20 @@ impl Commands {
         )
     }
 
-    /// The second opinion on syntax: the text policy's parser accepts some texts that bash reads
-    /// otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
-    fn unreadable_to_bash(&mut self, permit: &Permit<CommandText>) -> Option<Refusal> {
-        if !self.is_checked() {
-            return None;
+    /// Policy's verdict and the second opinion on syntax: the text policy's parser accepts some texts
+    /// that bash reads otherwise. Where the walls alone bound a command (`auto`), bash speaks for itself.
+    fn admit(&mut self, text: &CommandText) -> Result<Permit<CommandText>, Refusal> {
+        if self.runner.prober.is_some() {
+            return Ok(admit::probe(text.clone()));
         }
-        self.runner.syntax(permit.subject().as_str())
+        let admitted = admit::run(&self.judge, text.clone());
+        if !self.is_checked() || !syntax::is_asked(admitted.as_ref().err()) {
+            return admitted;
+        }
+        match self.runner.syntax(text.as_str()) {
+            Some(refusal) => Err(refusal),
+            None => admitted,
+        }
     }
 
     fn is_checked(&self) -> bool {

@@ -25,6 +25,13 @@ pub fn refusal(complaint: &str) -> Refusal {
     refusal
 }
 
+/// True where bash is asked: it must read what passes, and it says best what is wrong with a text
+/// that cannot be read.
+#[must_use]
+pub fn is_asked(refusal: Option<&Refusal>) -> bool {
+    refusal.is_none_or(|refusal| refusal.code == "unreadable")
+}
+
 /// True when bash read the whole text. An open here-document is only a warning to it.
 #[must_use]
 pub fn is_readable(succeeded: bool, complaint: &str) -> bool {

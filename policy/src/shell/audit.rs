@@ -127,6 +127,7 @@ impl<'a> Audit<'a> {
             "simple_expansion" if !is_expansion(node, self.text) => {
                 return Err(unreadable(&node.byte_range(), "a lone dollar sign", "quote it"));
             }
+            "concatenation" => self.cut_variable(node)?,
             "test_command" => {
                 self.brackets(node)?;
                 inside.test = true;
@@ -136,7 +137,11 @@ impl<'a> Audit<'a> {
                 self.command(node)?;
             }
             "unset_command" => self.command(node)?,
-            "array" | "for_statement" | "file_redirect" => self.apart(node)?,
+            "file_redirect" => {
+                self.apart(node)?;
+                self.expanded_twice(node)?;
+            }
+            "array" | "for_statement" => self.apart(node)?,
             "heredoc_redirect" => self.heredoc(node)?,
             _ => {}
         }
@@ -159,12 +164,42 @@ impl<'a> Audit<'a> {
         Ok(())
     }
 
+    /// bash expands the target of `>&` a second time, after it has taken the quotes off.
+    fn expanded_twice(&self, node: Node<'_>) -> Check {
+        let text = self.slice(node);
+        let Some((_, target)) = text.split_once(">&") else {
+            return Ok(());
+        };
+        if !target.contains(['\'', '\\']) || !target.contains(['$', '`']) {
+            return Ok(());
+        }
+        Err(unreadable(
+            &node.byte_range(),
+            "a target of >& that bash expands twice",
+            "use &> for a file",
+        ))
+    }
+
+    /// In `$x/$y.c` the grammar takes `$` for the end of a word and `y.c` for the next one.
+    fn cut_variable(&self, node: Node<'_>) -> Check {
+        let ends = children(node).last().is_some_and(|last| last.kind() == "$");
+        let next = self.text.as_bytes().get(node.end_byte());
+        if !ends || next.is_none_or(|byte| b" \t\n;&|()<>".contains(byte)) {
+            return Ok(());
+        }
+        Err(unreadable(
+            &node.byte_range(),
+            "a variable that the parser takes apart",
+            "quote it",
+        ))
+    }
+
     /// Words without a blank between them are one word to bash.
     fn apart(&self, node: Node<'_>) -> Check {
         for pair in children(node).windows(2) {
-            let words = pair
-                .iter()
-                .all(|part| is_word(part.kind()) || part.kind() == "command_name");
+            let words = pair.iter().all(|part| {
+                is_word(part.kind()) || matches!(part.kind(), "command_name" | "variable_assignment")
+            });
             if words && pair[0].end_byte() == pair[1].start_byte() {
                 return Err(unreadable(
                     &pair[1].byte_range(),
@@ -196,7 +231,10 @@ impl<'a> Audit<'a> {
     /// To bash a comment begins where a word could.
     fn may_comment(&self, node: Node<'_>) -> bool {
         let before = self.text.get(..node.start_byte()).unwrap_or("");
-        before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'])
+        let escapes = before.get(..before.len().saturating_sub(1)).unwrap_or("");
+        let escaped = (escapes.len() - escapes.trim_end_matches('\\').len()) % 2 == 1;
+        let separated = before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>']);
+        before.is_empty() || before.ends_with('\n') || separated && !escaped
     }
 
     /// `[` and `[[` are words of their own.
@@ -269,6 +307,17 @@ impl<'a> Audit<'a> {
         } else {
             end.trim_start_matches('\t')
         };
+        let start = children(node)
+            .into_iter()
+            .find(|part| part.kind() == "heredoc_start");
+        let next = start.and_then(|start| self.text.as_bytes().get(start.end_byte()));
+        if next.is_some_and(|byte| !b" \t\n;&|()<>".contains(byte)) {
+            return Err(unreadable(
+                &node.byte_range(),
+                "a delimiter of several parts",
+                "quote it as a whole",
+            ));
+        }
         let end_line = children(node)
             .into_iter()
             .find(|part| part.kind() == "heredoc_end");

@@ -40,7 +40,7 @@ pub const CODES: &[Code] = &[
     code("control", Low, "the text holds a control character other than tab and newline", "printf '\\033[0m'", "echo \u{1b}[0m"),
     code("unicode", Medium, "the text holds an invisible character, or a command's name has letters beyond ASCII", "echo 'ünïcode'", "ls\u{200b}-l"),
     code("malformed", Low, "something that bash needs is missing", "echo \"${x}\"", "echo \"${x\""),
-    code("unreadable", Low, "the text cannot be read with certainty", "ls [!a]*", "ls !(a)"),
+    code("unreadable", Low, "the text cannot be read with certainty", "(ls; pwd)", "((ls); pwd)"),
     code("privilege", Low, "the command gains authority that no tier has", "grep sudo docs/install.md", "sudo ls"),
     code("catastrophic", Low, "the command destroys the system, the home directory or every process", "rm -rf build/", "rm -rf /"),
     code("protected", Low, "the command writes what git, a shell, Ferrum or a login obeys, or credentials", "echo '*.o' >> .gitignore", "echo x >> ~/.ssh/config"),

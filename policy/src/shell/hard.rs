@@ -6,6 +6,7 @@
 use super::argv::{self, Valued};
 use super::deny::{Check, Deny};
 use super::limits::{COMMANDS_MAX, PAYLOAD_DEPTH_MAX};
+use super::pattern;
 use super::payload::{self, Payload};
 use super::pipes::{self, Fed};
 use super::place::{Place, Target, normal};
@@ -106,6 +107,11 @@ impl Rules for Hard<'_> {
         if redirect.kind != RedirectKind::Output {
             return Ok(());
         }
+        // bash expands the target of `>&` twice.
+        let text = payload::payload(&redirect.target).text;
+        if text.contains("$(") || text.contains('`') {
+            self.payload(&payload::expanded(&text, &redirect.target), place)?;
+        }
         self.write(&Write::of(redirect.target.clone()), place)
     }
 
@@ -158,6 +164,9 @@ impl Hard<'_> {
             return self.words(&words[1..], node, place, depth + 1);
         }
         let name = base_name(&text);
+        if let Some(meant) = pattern::matched(first, PRIVILEGE) {
+            return Err(denied_privilege(meant, &first.span));
+        }
         if depth > PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
             return Err(
@@ -208,6 +217,12 @@ impl Hard<'_> {
                 self.removal_in_find(inner, words, place)?;
                 out.push(inner);
             }
+        }
+        if let Some(begin) = begins_inner(name) {
+            let at = words
+                .iter()
+                .position(|word| word.literal().is_some_and(|text| begin.contains(&text.as_str())));
+            out.extend(at.map(|at| &words[at + 1..]));
         }
         if let Some(unwrapped) = wrapper::unwrap(name, words) {
             out.push(unwrapped.inner);
@@ -414,6 +429,16 @@ impl Hard<'_> {
             .hint("name the files or the directory that you mean"));
         }
         Ok(())
+    }
+}
+
+/// Options after which the rest is a command.
+fn begins_inner(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "fd" | "fdfind" => Some(&["-x", "-X", "--exec", "--exec-batch"]),
+        "gdb" => Some(&["--args", "-args"]),
+        "lldb" => Some(&["--"]),
+        _ => None,
     }
 }
 

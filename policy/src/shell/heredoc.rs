@@ -158,6 +158,8 @@ impl Line {
                 // Continuations and backticks are not followed.
                 b'\\' if matches!(bytes.get(at + 1), None | Some(b'\n')) => return None,
                 b'`' => return None,
+                // `\ #` begins no comment.
+                b'\\' if bytes.get(at + 2) == Some(&b'#') => return None,
                 b'\\' => at += 1,
                 b'\'' if at > 0 && bytes[at - 1] == b'$' => return None,
                 b'\'' => at = quoted_end(text, at, '\'', out.heredocs.is_empty())?,

@@ -512,17 +512,24 @@ fn git(words: &[Word]) -> Check {
                     | "--output-indicator-context"
             )
         {
-            return Err(refuse(
-                "git-exec",
-                word,
-                format!("{name} writes or runs something"),
-            ));
+            let writes =
+                name.starts_with("--output") || name.starts_with("--o") && "--output".starts_with(name);
+            let code = if writes { "arg-write" } else { "git-exec" };
+            return Err(refuse(code, word, format!("{name} writes or runs something")));
         }
     }
     let name = subcommand.literal().unwrap_or_default();
     let literal: Vec<String> = rest.iter().map(|word| word.prefix().0).collect();
     if GIT_ANY.contains(&name.as_str()) || git_lists(&name, &literal) {
         return Ok(());
+    }
+    if GIT_NETWORK.contains(&name.as_str()) {
+        return Err(Deny::new(
+            "network",
+            &subcommand.span,
+            format!("git {name} uses the network"),
+        )
+        .hint("tier high has no network"));
     }
     Err(Deny::new(
         "not-inspection",
@@ -531,6 +538,8 @@ fn git(words: &[Word]) -> Check {
     )
     .hint("use its listing form, such as git branch --list"))
 }
+
+const GIT_NETWORK: &[&str] = &["fetch", "pull", "push", "clone", "ls-remote"];
 
 /// Options of `git branch` and `git tag` that only say what is listed and how. A pattern may follow
 /// the ones that ask for a list.

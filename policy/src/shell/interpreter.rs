@@ -9,6 +9,8 @@ struct Row {
     code: &'static str,
     /// Letters that take a value and do not mean code.
     valued: &'static str,
+    /// Letters whose value, if there is one, is the rest of the word.
+    glued: &'static str,
     /// Letters whose value is a module to run: what follows are its arguments.
     module: &'static str,
     long_code: &'static [&'static str],
@@ -18,20 +20,20 @@ struct Row {
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
-    Row { names: &["python", "pypy", "ipython", "micropython"], code: "c", valued: "WX", module: "m", long_code: &[], code_words: &[] },
-    Row { names: &["perl"], code: "eE", valued: "IxFD", module: "", long_code: &[], code_words: &[] },
-    Row { names: &["ruby", "irb", "jruby"], code: "e", valued: "ICEKTW", module: "", long_code: &[], code_words: &[] },
-    Row { names: &["node", "nodejs"], code: "epr", valued: "C", module: "", long_code: &["eval", "print", "require", "import", "loader", "experimental-loader"], code_words: &[] },
-    Row { names: &["deno"], code: "", valued: "", module: "", long_code: &["eval"], code_words: &["eval", "repl"] },
-    Row { names: &["bun"], code: "ep", valued: "", module: "", long_code: &["eval", "print"], code_words: &[] },
-    Row { names: &["tsx", "ts-node"], code: "ep", valued: "", module: "", long_code: &["eval", "print"], code_words: &[] },
-    Row { names: &["php"], code: "rBRE", valued: "dczS", module: "", long_code: &["run", "process-begin", "process-code", "process-end"], code_words: &[] },
-    Row { names: &["lua", "luajit"], code: "el", valued: "", module: "", long_code: &[], code_words: &[] },
-    Row { names: &["rscript", "r", "julia", "elixir", "groovy", "scala", "kotlin", "ghc", "runghc", "ocaml", "guile", "osascript", "nu", "janet", "raku"], code: "eEcr", valued: "", module: "", long_code: &["eval", "print", "command"], code_words: &[] },
-    Row { names: &["erl", "iex"], code: "e", valued: "", module: "", long_code: &["eval"], code_words: &[] },
-    Row { names: &["tclsh", "wish", "expect"], code: "c", valued: "", module: "", long_code: &[], code_words: &[] },
-    Row { names: &["sbcl", "clisp", "ecl", "racket", "emacs-lisp"], code: "ex", valued: "", module: "", long_code: &["eval", "non-interactive"], code_words: &[] },
-    Row { names: &["pwsh", "powershell"], code: "cC", valued: "", module: "", long_code: &[], code_words: &[] },
+    Row { names: &["python", "pypy", "ipython", "micropython"], code: "c", valued: "WX", glued: "", module: "m", long_code: &[], code_words: &[] },
+    Row { names: &["perl"], code: "eE", valued: "I", glued: "MmxFDC", module: "", long_code: &[], code_words: &[] },
+    Row { names: &["ruby", "irb", "jruby"], code: "e", valued: "ICE", glued: "KTWx", module: "", long_code: &[], code_words: &[] },
+    Row { names: &["node", "nodejs"], code: "epr", valued: "C", glued: "", module: "", long_code: &["eval", "print", "require", "import", "loader", "experimental-loader"], code_words: &[] },
+    Row { names: &["deno"], code: "", valued: "", glued: "", module: "", long_code: &["eval"], code_words: &["eval", "repl"] },
+    Row { names: &["bun"], code: "ep", valued: "", glued: "", module: "", long_code: &["eval", "print"], code_words: &[] },
+    Row { names: &["tsx", "ts-node"], code: "ep", valued: "", glued: "", module: "", long_code: &["eval", "print"], code_words: &[] },
+    Row { names: &["php"], code: "rBRE", valued: "dczS", glued: "", module: "", long_code: &["run", "process-begin", "process-code", "process-end"], code_words: &[] },
+    Row { names: &["lua", "luajit"], code: "el", valued: "", glued: "", module: "", long_code: &[], code_words: &[] },
+    Row { names: &["rscript", "r", "julia", "elixir", "groovy", "scala", "kotlin", "ghc", "runghc", "ocaml", "guile", "osascript", "nu", "janet", "raku"], code: "eEcr", valued: "", glued: "", module: "", long_code: &["eval", "print", "command"], code_words: &[] },
+    Row { names: &["erl", "iex"], code: "e", valued: "", glued: "", module: "", long_code: &["eval"], code_words: &[] },
+    Row { names: &["tclsh", "wish", "expect"], code: "c", valued: "", glued: "", module: "", long_code: &[], code_words: &[] },
+    Row { names: &["sbcl", "clisp", "ecl", "racket", "emacs-lisp"], code: "ex", valued: "", glued: "", module: "", long_code: &["eval", "non-interactive"], code_words: &[] },
+    Row { names: &["pwsh", "powershell"], code: "cC", valued: "", glued: "", module: "", long_code: &[], code_words: &[] },
 ];
 
 /// How a call gets its program.
@@ -84,9 +86,15 @@ fn is_minus_c(word: &Word) -> bool {
 fn feeds_code(redirect: &super::script::Redirect) -> bool {
     match redirect.kind {
         RedirectKind::HereString | RedirectKind::Heredoc { .. } => true,
-        RedirectKind::Input => redirect.target.is_dynamic(),
+        RedirectKind::Input => !is_no_code(&redirect.target),
         RedirectKind::Output | RedirectKind::Duplicate => false,
     }
+}
+
+/// Nothing, or a connection that is refused as such.
+fn is_no_code(input: &Word) -> bool {
+    let (text, whole) = input.prefix();
+    whole && text == "/dev/null" || text.starts_with("/dev/tcp") || text.starts_with("/dev/udp")
 }
 
 fn by_row(row: &Row, words: &[Word], feeds: bool) -> Source {
@@ -94,7 +102,7 @@ fn by_row(row: &Row, words: &[Word], feeds: bool) -> Source {
     while let Some(word) = rest.next() {
         let (text, whole) = word.prefix();
         if text == "-" && whole {
-            return if feeds { Source::Inline } else { Source::Static };
+            return Source::Inline;
         }
         if text == "--" && whole {
             return rest
@@ -123,6 +131,9 @@ fn by_row(row: &Row, words: &[Word], feeds: bool) -> Source {
                 let module = if last { rest.next() } else { None };
                 let dynamic = module.is_some_and(Word::is_dynamic) || !whole;
                 return if dynamic { Source::Dynamic } else { Source::Static };
+            }
+            if row.glued.contains(letter) {
+                break;
             }
             if row.valued.contains(letter) {
                 if last {

@@ -5,7 +5,7 @@
 
 use super::brace;
 use super::heredoc::{Heredoc, is_mark};
-use super::script::{Assignment, Command, Control, Kind, Node, Redirect, RedirectKind, Word};
+use super::script::{Assignment, Command, Control, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::word::Lower;
 use tree_sitter::Node as Tree;
 
@@ -118,7 +118,7 @@ impl Lower<'_> {
                 }
                 "command_name" => {
                     for name in children(part) {
-                        push_words(&mut out, self.word(name));
+                        push_name(&mut out, self.word(name));
                     }
                 }
                 "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
@@ -553,6 +553,17 @@ fn push_words(node: &mut Node, word: Word) {
         word.expand_tilde();
         push_argument(node, &word);
     }
+}
+
+/// Adds a command's name. One that braces make keeps an empty pattern: only its expansion is known.
+fn push_name(node: &mut Node, word: Word) {
+    let mut words = brace::expand(word);
+    if words.len() > 1
+        && let Some(name) = words.iter_mut().find(|word| !word.pieces.is_empty())
+    {
+        name.pieces.push(Piece::Glob(String::new()));
+    }
+    words.into_iter().for_each(|word| push_words(node, word));
 }
 
 /// The command that an assignment belongs to.

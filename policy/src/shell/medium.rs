@@ -322,6 +322,13 @@ impl Medium<'_> {
         if text.starts_with('-') && text.len() >= 2 {
             candidates.push(word.without_prefix(2));
         }
+        let pattern = options::with_holes(word);
+        if pattern.contains("/proc/") && pattern.ends_with("/environ") {
+            return Err(
+                Deny::new("secret", &word.span, "reads the environment of processes")
+                    .hint("ask the operator for what you need from it"),
+            );
+        }
         for candidate in candidates {
             let path = match place.target(&candidate, self.ground) {
                 Target::Path(path) | Target::Below(path) => path,
@@ -394,7 +401,7 @@ impl Medium<'_> {
             return Err(authority(name, &word.span));
         }
         for name in &numbers.names {
-            if !self.integers.holds(name) && !numbers.sets.contains(name) {
+            if !self.integers.holds(name) {
                 return Err(arithmetic(name, word));
             }
         }

@@ -13,6 +13,7 @@ mod chars;
 mod codes;
 mod crude;
 mod deny;
+mod expansion;
 mod git;
 mod hard;
 mod heredoc;
@@ -25,6 +26,7 @@ mod medium;
 mod numbers;
 mod options;
 mod parse;
+mod pattern;
 mod payload;
 mod pipes;
 mod place;
@@ -108,28 +110,39 @@ fn understand(text: &str, depth_max: usize) -> Result<(Vec<Node>, Check), Deny> 
     let parsed = parse::parse(text, depth_max)?;
     let root = parsed.tree.root_node();
     audit::check_carriage_returns(root, text)?;
-    let Some(gap) = &parsed.gap else {
-        return Ok((lower::lower(root, text, &[]), audit::audit(root, text)));
+    let readable = match &parsed.gap {
+        None => audit::audit(root, text),
+        Some(gap) => Err(describe_gap(gap, text)),
     };
-    match rewritten(text, depth_max)? {
-        Some(script) => Ok((script, Ok(()))),
-        None => Ok((lower::lower(root, text, &[]), Err(describe_gap(gap, text)))),
+    if readable.is_err()
+        && let Some(script) = rewritten(text, depth_max)?
+    {
+        return Ok((script, Ok(())));
     }
+    Ok((lower::lower(root, text, &[]), readable))
 }
 
 /// The script in a form that the grammar can read, where that means the same to bash.
 #[inline(never)]
 fn rewritten(text: &str, depth_max: usize) -> Result<Option<Vec<Node>>, Deny> {
-    let mut heredocs = Vec::new();
-    let mut plain = text.to_owned();
-    if let Some(extracted) = heredoc::extract(text) {
-        (plain, heredocs) = (extracted.text, extracted.heredocs);
-    }
-    let rewrites = rewrite::all(&mut plain);
+    let (original, mut heredocs) = match heredoc::extract(text) {
+        Some(extracted) => (extracted.text, extracted.heredocs),
+        None => (text.to_owned(), Vec::new()),
+    };
+    let mut plain = original.clone();
+    let mut rewrites = rewrite::all(&mut plain);
+    let mut parsed = parse::parse(&plain, depth_max)?;
+    let (held, others): (Vec<_>, Vec<_>) = rewrites
+        .into_iter()
+        .partition(|rewrite| rewrite.holds(parsed.tree.root_node()));
+    rewrites = held;
     if heredocs.is_empty() && rewrites.is_empty() {
         return Ok(None);
     }
-    let parsed = parse::parse(&plain, depth_max)?;
+    if !others.is_empty() {
+        plain = rewrite::take_back(&plain, &original, &others);
+        parsed = parse::parse(&plain, depth_max)?;
+    }
     let root = parsed.tree.root_node();
     let holds = parsed.gap.is_none()
         && audit::audit(root, &plain).is_ok()
@@ -145,7 +158,8 @@ fn rewritten(text: &str, depth_max: usize) -> Result<Option<Vec<Node>>, Deny> {
             return Ok(None);
         }
     }
-    Ok(Some(lower::lower(root, &plain, &heredocs)))
+    let words = rewrite::for_words(&plain, &original, &rewrites);
+    Ok(Some(lower::lower(root, &words, &heredocs)))
 }
 
 /// Reads a text that stands inside `outer` others, for the hard rules. The deeper it lies, the

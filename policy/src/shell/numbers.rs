@@ -5,12 +5,15 @@
 
 use super::builtin::let_parts;
 use super::script::{Arithmetic, Command, Kind, Node, Piece, Word};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Names with whether all their assignments are integers.
 #[derive(Debug, Default)]
 pub(super) struct Integers {
     seen: HashMap<String, bool>,
+    /// Names that an assignment sets from something else than themselves: `n=$((n+1))` alone
+    /// evaluates whatever `n` held before.
+    founded: HashSet<String>,
     /// Associative arrays, and where each was certainly declared.
     keyed: HashMap<String, usize>,
 }
@@ -53,7 +56,7 @@ impl Integers {
     /// True for a variable that only holds integers, and for bash's own numeric ones.
     pub(super) fn holds(&self, name: &str) -> bool {
         match self.seen.get(name) {
-            Some(safe) => *safe,
+            Some(safe) => *safe && self.founded.contains(name),
             None => matches!(
                 name,
                 "?" | "#"
@@ -74,9 +77,12 @@ impl Integers {
         }
     }
 
-    fn note(&mut self, name: &str, safe: bool) {
+    fn note(&mut self, name: &str, safe: bool, uses_itself: bool) {
         let entry = self.seen.entry(name.to_owned()).or_insert(true);
         *entry &= safe;
+        if !uses_itself {
+            self.founded.insert(name.to_owned());
+        }
     }
 
     fn node(&mut self, node: &Node) {
@@ -92,7 +98,7 @@ impl Integers {
             Kind::Control(control) => {
                 if let Some(variable) = &control.variable {
                     let safe = !control.words.is_empty() && control.words.iter().all(counts);
-                    self.note(variable, safe);
+                    self.note(variable, safe, false);
                 }
                 control.words.iter().for_each(|word| self.word(word));
                 control.parts.iter().for_each(|node| self.node(node));
@@ -106,7 +112,11 @@ impl Integers {
     fn command(&mut self, command: &Command) {
         for assignment in &command.assignments {
             let safe = assignment.values.len() == 1 && assignment.values.iter().all(is_integer);
-            self.note(&assignment.name, safe);
+            let uses = assignment
+                .values
+                .iter()
+                .any(|value| evaluates(value, &assignment.name));
+            self.note(&assignment.name, safe, uses);
             assignment.values.iter().for_each(|word| self.word(word));
         }
         let name = command.words.first().and_then(Word::literal).unwrap_or_default();
@@ -114,16 +124,19 @@ impl Integers {
             self.word(word);
             let (text, _) = word.prefix();
             match name.as_str() {
-                "read" | "mapfile" | "readarray" | "printf" | "getopts" | "wait" => self.note(&text, false),
+                "read" | "mapfile" | "readarray" | "printf" | "getopts" | "wait" => {
+                    self.note(&text, false, false)
+                }
                 "let" => {
-                    if let (Some(name), _) = let_parts(&text) {
-                        self.note(name, true);
+                    if let (Some(name), value) = let_parts(&text) {
+                        let uses = value.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                        self.note(name, true, uses.into_iter().any(|used| used == name));
                     }
                 }
                 "export" | "declare" | "local" | "readonly" | "typeset" => {
                     if let Some((name, _)) = text.split_once('=') {
                         let value = word.without_prefix(name.len() + 1);
-                        self.note(name, is_integer(&value));
+                        self.note(name, is_integer(&value), evaluates(&value, name));
                     }
                 }
                 _ => {}
@@ -144,7 +157,7 @@ impl Integers {
                 self.arithmetic(&param.numbers);
                 // `${x:=word}` assigns.
                 if !param.inner.is_empty() {
-                    self.note(&param.name, false);
+                    self.note(&param.name, false, false);
                 }
                 param.inner.iter().for_each(|piece| self.piece(piece));
             }
@@ -154,9 +167,21 @@ impl Integers {
     }
 
     fn arithmetic(&mut self, numbers: &Arithmetic) {
-        numbers.sets.iter().for_each(|name| self.note(name, true));
+        let count = |all: &[String], name: &String| all.iter().filter(|one| *one == name).count();
+        for name in &numbers.sets {
+            let uses = count(&numbers.names, name) > count(&numbers.sets, name);
+            self.note(name, true, uses);
+        }
         numbers.inner.iter().for_each(|piece| self.piece(piece));
     }
+}
+
+/// True for a value whose expression uses `name`.
+fn evaluates(value: &Word, name: &str) -> bool {
+    value.pieces.iter().any(|piece| match piece {
+        Piece::Arithmetic(numbers) => numbers.names.iter().any(|one| one == name),
+        _ => false,
+    })
 }
 
 fn is_integer(word: &Word) -> bool {

@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
     row(&["gdb", "lldb"], "xdcpso", "xo", &["ex", "eval-command", "command", "iex", "ix", "one-line", "source"], &["batch"]),
     row(&["ctags", "etags"], "fo", "", &["options"], &[]),
     row(&["ocamlfind", "gcc", "g++", "clang", "cc"], "oIDLlxUTfBW", "", &["wrapper"], &[]),
-    row(&["mail", "mutt"], "", "", &[], &[]),
+    row(&["wget"], "OPoatTeUQ", "", &["use-askpass"], &[]),
 ];
 
 #[rustfmt::skip]

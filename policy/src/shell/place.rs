@@ -9,6 +9,10 @@ use std::path::{Component, Path, PathBuf};
 pub(super) struct Place {
     /// `None` after a `cd` that cannot be followed.
     pub(super) cwd: Option<PathBuf>,
+    /// Where `cd -` leads.
+    pub(super) before: Option<PathBuf>,
+    /// Where `popd` leads, the last one first.
+    pub(super) pushed: Vec<Option<PathBuf>>,
     /// Standard input comes from another command of the text.
     pub(super) piped: bool,
     /// Shell texts and wrappers around this command.
@@ -31,6 +35,8 @@ impl Place {
     pub(super) fn start(ground: &Ground) -> Self {
         Self {
             cwd: Some(ground.cwd.clone()),
+            before: None,
+            pushed: Vec::new(),
             piped: false,
             depth: 0,
             in_function: false,
@@ -39,14 +45,20 @@ impl Place {
 
     /// Follows `cd WORD`.
     pub(super) fn enter(&mut self, word: Option<&Word>, ground: &Ground) {
-        self.cwd = match word {
+        let next = match word {
             None => Some(ground.home.clone()),
-            Some(word) if word.literal().as_deref() == Some("-") => None,
+            Some(word) if word.literal().as_deref() == Some("-") => self.before.clone(),
             Some(word) => match self.target(word, ground) {
                 Target::Path(path) => Some(path),
                 Target::Below(_) | Target::Dynamic => None,
             },
         };
+        self.go(next);
+    }
+
+    /// Changes to a directory that may be unknown.
+    pub(super) fn go(&mut self, next: Option<PathBuf>) {
+        self.before = std::mem::replace(&mut self.cwd, next);
     }
 
     /// Resolves a word as a path, by text.

@@ -135,10 +135,13 @@ impl Values {
             Piece::Param(_) | Piece::Subst(_) => true,
             _ => false,
         });
+        let quoted = matches!(word.pieces.first(), Some(Piece::Literal { quoted: true, .. }));
+        let several = |piece: &Piece| matches!(piece, Piece::Param(Param { name, .. }) if name == "@");
+        let is_one = quoted && !word.pieces.iter().any(several);
         let whole = self.put_in(word, at);
         let text: Option<String> = whole.pieces.iter().map(known_text).collect();
         match text {
-            Some(text) if is_variable && text.contains(char::is_whitespace) => text
+            Some(text) if is_variable && !is_one && text.contains(char::is_whitespace) => text
                 .split_whitespace()
                 .map(|part| Word::from_literal(part, word.span.clone()))
                 .collect(),
@@ -202,8 +205,12 @@ impl Values {
                 self.note(&assignment.name, value);
             }
         }
-        let name = command.words.first().and_then(Word::literal).unwrap_or_default();
-        let rest = command.words.get(1..).unwrap_or(&[]);
+        // `$x set -- …`: an expansion before the name may be empty.
+        let unknown = |word: &&Word| word.is_dynamic() && word.prefix().0.is_empty();
+        let start = command.words.iter().take_while(unknown).count();
+        let words = command.words.get(start..).unwrap_or(&[]);
+        let name = words.first().and_then(Word::literal).unwrap_or_default();
+        let rest = words.get(1..).unwrap_or(&[]);
         match name.as_str() {
             "export" | "declare" | "local" | "readonly" | "typeset" => {
                 for word in rest {

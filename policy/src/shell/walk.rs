@@ -90,6 +90,9 @@ fn branches<R: Rules>(rules: &mut R, control: &Control, place: &mut Place) -> Ch
             }
         }
     }
+    if after.is_none() {
+        (place.before, place.pushed) = (None, Vec::new());
+    }
     place.cwd = after;
     Ok(())
 }
@@ -140,6 +143,11 @@ fn pieces<R: Rules>(rules: &mut R, all: &[Piece], place: &Place) -> Check {
 }
 
 /// Changes the directory as `cd`, `pushd`, `popd` would.
+/// `pushd +1` turns the stack around.
+fn turns_stack(word: &Word) -> bool {
+    word.prefix().0.starts_with('+')
+}
+
 fn follow(command: &Command, place: &mut Place, ground: &Ground) {
     let Some(name) = command.words.first().and_then(Word::literal) else {
         return;
@@ -160,13 +168,21 @@ fn follow(command: &Command, place: &mut Place, ground: &Ground) {
                     .is_some_and(|text| text.len() > 1 && text.starts_with('-'))
             };
             let target = rest.iter().find(|word| !is_option(word));
-            if name == "pushd" && target.is_none() {
-                place.cwd = None;
-            } else {
-                place.enter(target, ground);
+            let strange = target.is_none() || rest.len() > 1 || target.is_some_and(turns_stack);
+            if name == "pushd" && strange {
+                place.pushed.clear();
+                place.go(None);
+                return;
             }
+            if name == "pushd" {
+                place.pushed.push(place.cwd.clone());
+            }
+            place.enter(target, ground);
         }
-        "popd" => place.cwd = None,
+        "popd" => {
+            let back = place.pushed.pop().flatten();
+            place.go(back.filter(|_| rest.is_empty()));
+        }
         // A body read elsewhere may change the directory.
         "eval" | "source" | "." => place.cwd = None,
         _ => {}

@@ -127,9 +127,9 @@ impl Lower<'_> {
             return Piece::Tmp;
         }
         // A home directory with a default or a check is still the home directory.
-        let checked = inside
-            .strip_prefix("HOME")
-            .is_some_and(|rest| rest.starts_with([':', '?', '-', '%']));
+        let checked = inside.strip_prefix("HOME").is_some_and(|rest| {
+            rest == "%/" || [":-", "-", ":?", "?"].iter().any(|one| rest.starts_with(one))
+        });
         if checked && node.named_child_count() <= 2 && !inside.contains(['$', '`']) {
             return Piece::Home;
         }

@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
     row(&["rm", "rmdir", "unlink", "shred", "mkfifo"], "ns", &[], Operands::All, "", &[], false),
     row(&["mkdir"], "m", &["mode"], Operands::All, "", &[], false),
     row(&["mknod"], "m", &["mode"], Operands::First, "", &[], false),
+    row(&["mktemp"], "p", &["suffix"], Operands::First, "p", &["tmpdir"], false),
     row(&["touch"], "dtr", &["date", "reference", "time"], Operands::All, "", &[], false),
     row(&["truncate"], "sr", &["size", "reference"], Operands::All, "", &[], false),
     row(&["tee"], "", &[], Operands::All, "", &[], false),

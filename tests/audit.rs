@@ -293,6 +293,10 @@ fn odd_logs_stop_the_turn_at_once_and_are_left_alone() {
         calls(&[("write", json!({"path": "ran", "content": "x"}))]),
         says("done"),
     ]);
+    let key = scene.config_dir().join("audit.key").display().to_string();
+    let script = "umask 077; mkdir -p \"${1%/*}\"; printf '%064d\\n' 7 > \"$1\"";
+    let made = scene.run("/bin/bash").args(["-c", script, "make", &key]).output();
+    assert_eq!(made.status, Some(0), "{}", made.all());
     for (what, make) in [
         ("a directory", "mkdir -p \"$1\""),
         ("a pipe", "mkfifo \"$1\""),
@@ -355,4 +359,13 @@ fn a_key_that_others_can_read_is_not_used() {
         "without the key nothing is proven: {}",
         output.all()
     );
+    // A new key in its place would make whatever is found look whole, or everything changed.
+    let output = print(&scene, &[]);
+    assert_eq!(output.status, Some(1), "{}", output.all());
+    assert!(
+        output.err().contains("it is gone, and the audit log"),
+        "{}",
+        output.err()
+    );
+    assert!(!key.exists(), "no new key is made");
 }

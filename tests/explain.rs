@@ -191,6 +191,7 @@ fn a_host_in_role_check_runs_nothing_and_says_nothing_of_walls() {
             tier: Some(Tier::High),
             shell: None,
             isolation: None,
+            tool: "bash".to_owned(),
             act: Act::Run("touch x".to_owned()),
             detail: false,
         },
@@ -389,6 +390,91 @@ fn a_change_that_is_named_makes_the_act_pass() {
         asked(&scene, &["bash", &format!("echo x > {target}")])["verdict"],
         "allow"
     );
+}
+
+/// Each tool stands for itself: what is said is what its call comes to, and the change names it.
+#[test]
+fn a_tool_that_is_taken_away_does_nothing_whatever_another_may_do() {
+    let scene = Scene::new(&ordinary());
+    let project = scene.root().join(".ferrum/config.toml");
+    for (tool, input) in [
+        ("write", "new.txt"),
+        ("edit", "README.md"),
+        ("read", "README.md"),
+        ("ls", "."),
+        ("find", "."),
+        ("grep", "."),
+        ("bash", "ls"),
+        ("wait", "true"),
+    ] {
+        let text = format!(
+            "[tools]\ndeny = [{tool:?}]\n[[expect]]\ntool = {tool:?}\ninput = {input:?}\nverdict = \"deny\"\n"
+        );
+        scene.write(&project, text);
+        let answer = asked(&scene, &[tool, input]);
+        assert_eq!(
+            (&answer["verdict"], &answer["code"]),
+            (&json!("deny"), &json!("tool")),
+            "{tool}: {answer}"
+        );
+        assert_eq!(
+            answer["change"],
+            format!("remove tools.deny from {}:2", project.display()),
+            "{answer}"
+        );
+        let origins = &answer["rule"]["decided_by"][0]["origins"];
+        assert_eq!(origins.as_array().map(Vec::len), Some(1), "{answer}");
+        assert_eq!(origins[0]["line"], 2, "{answer}");
+        let checked = scene.ferrum(["policy", "check"]).output();
+        assert_eq!(checked.status, Some(0), "{tool}: {}", checked.all());
+        // Its neighbours are as they were.
+        let others = [
+            ("write", "new.txt"),
+            ("edit", "README.md"),
+            ("read", "README.md"),
+            ("ls", "."),
+        ];
+        for (other, input) in others.into_iter().filter(|(other, _)| *other != tool) {
+            assert_eq!(
+                asked(&scene, &[other, input])["verdict"],
+                "allow",
+                "{tool}: {other}"
+            );
+        }
+    }
+    scene.write(&project, "[tools]\ndeny = [\"edit\"]\n");
+    let arguments = json!({ "path": "README.md", "edits": [{ "old_text": "a", "new_text": "b" }] });
+    assert_eq!(scene.tool("edit", &arguments, &[]).outcome(), "refused");
+}
+
+/// Of the built-in tools bash alone starts programs, and programs alone connect.
+#[test]
+fn without_bash_nothing_is_executed_and_nothing_connects() {
+    let scene = Scene::new(&ordinary());
+    let project = scene.root().join(".ferrum/config.toml");
+    scene.write(&project, "[tools]\ndeny = [\"bash\"]\n");
+    let remove = format!("remove tools.deny from {}:2", project.display());
+    for (words, change) in [
+        (["exec", "/bin/ls"], remove.clone()),
+        (["connect", "127.0.0.1:80"], remove.clone()),
+        (["wait", "true"], remove.clone()),
+        (
+            ["connect", "example.org:443"],
+            format!("{remove}, and set [tools] network = \"full\" in config.toml"),
+        ),
+    ] {
+        let answer = asked(&scene, &words);
+        assert_eq!(
+            (&answer["verdict"], &answer["code"]),
+            (&json!("deny"), &json!("tool")),
+            "{words:?}: {answer}"
+        );
+        assert_eq!(answer["change"], change, "{words:?}: {answer}");
+    }
+    scene.write(&project, "[tools]\ndeny = [\"wait\"]\n");
+    assert_eq!(asked(&scene, &["exec", "/bin/ls"])["verdict"], "allow");
+    let answer = asked(&scene, &["--safety", "high", "edit", "README.md"]);
+    assert_eq!(answer["code"], "tier", "{answer}");
 }
 
 /// What is said of reading is what the tool finds.

@@ -1,7 +1,7 @@
 //! `ferrum policy check` and `init`: what an author and a CI job are told.
 
 use ferrum_tests::run::Output;
-use ferrum_tests::scene::Scene;
+use ferrum_tests::scene::{Scene, ToolRun};
 use ferrum_tests::schema::Schema;
 use ferrum_tests::who::{everyone, ordinary};
 use serde_json::{Value, json};
@@ -56,6 +56,62 @@ fn everything_that_is_wrong_is_told_with_its_place() {
     }
 }
 
+/// One run tells it all: no kind of error hides another.
+#[test]
+fn roots_widening_names_and_expectations_are_told_together() {
+    let scene = Scene::new(&ordinary());
+    let file = scene.root().join(".ferrum/config.toml");
+    scene.write(
+        &file,
+        "safety = \"low\"\n[tools]\nwritable_roots = [\"nowhere\", \"..\"]\ndeny = [\"bsh\"]\nshll = 1\n\
+         [[expect]]\ntool = \"sh\"\ninput = \"ls\"\nverdict = \"deny\"\n[mcp]\nenabled = 3\n",
+    );
+    let report = as_json(&scene, &[], 2);
+    assert_eq!(
+        problems(&report),
+        [
+            "1:1 error",
+            "3:1 error",
+            "3:1 error",
+            "4:1 error",
+            "5:1 error",
+            "6:1 error",
+            "11:11 error"
+        ],
+        "{report}"
+    );
+}
+
+/// A project's own roots are no error wherever in it one stands; what is left may be nothing.
+#[test]
+fn a_session_below_the_project_gets_what_is_left_of_its_roots() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let file = scene.root().join(".ferrum/config.toml");
+        scene.write(&file, "[tools]\nwritable_roots = [\"src\"]\n");
+        scene.write(&scene.root().join("src/deep/a.txt"), "a\n");
+        scene.write(&scene.root().join("docs/b.txt"), "b\n");
+        let arguments = json!({ "path": "new.txt", "content": "x" });
+        for (place, outcome) in [
+            ("src/deep", "done"),
+            ("src", "done"),
+            ("docs", "refused"),
+            (".", "refused"),
+        ] {
+            let place = scene.root().join(place).display().to_string();
+            assert_eq!(check(&scene, &[&place]).status, Some(0), "{place}");
+            let mut run = scene.tool_run("write", &arguments, &[]);
+            run.cwd = place.clone().into();
+            let ran = ToolRun::of(&run);
+            assert_eq!(ran.outcome(), outcome, "{place}: {}", ran.output.all());
+        }
+        let docs = scene.root().join("docs").display().to_string();
+        let shown = scene.ferrum(["policy", "show", "--dir", &docs]).output();
+        assert_eq!(shown.status, Some(0), "{}", shown.all());
+        assert!(shown.all().contains("nothing is writable"), "{}", shown.all());
+    }
+}
+
 #[test]
 fn what_widens_is_an_error_and_what_is_in_vain_a_warning() {
     let scene = Scene::new(&ordinary());
@@ -65,14 +121,14 @@ fn what_widens_is_an_error_and_what_is_in_vain_a_warning() {
         "isolation.require = \"kernel\"\n[tools]\ndeny = []\nnetwork = \"none\"\n[mcp]\nenabled = true\n",
     );
     let report = as_json(&scene, &[], 0);
-    assert_eq!(problems(&report), ["1:11 warning", "3:1 warning", "6:1 warning"]);
+    assert_eq!(problems(&report), ["3:1 warning", "6:1 warning"]);
     for (text, place, word) in [
         ("safety = \"low\"\n", "1:1 error", "widen"),
         ("\n[tools]\nnetwork = \"full\"\n", "3:1 error", "widen"),
         (
             "[tools]\nwritable_roots = [\"..\"]\n",
             "2:1 error",
-            "outside the user's roots",
+            "outside the project and the user's roots",
         ),
         (
             "[tools]\nwritable_roots = [\"nowhere\"]\n",

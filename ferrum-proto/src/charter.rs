@@ -14,8 +14,8 @@ pub struct Charter {
     /// The network where no wish names one; `None` means the tier's own default.
     pub network: Option<Network>,
     pub shell: Shell,
-    /// The least isolation accepted at medium and high.
-    pub require: Require,
+    /// The least isolation accepted; `None` means the tier's own default.
+    pub require: Option<Require>,
     /// Upper bound of the tool set; `None` means all.
     pub tools_allow: Option<Vec<String>>,
     pub tools_deny: Vec<String>,

@@ -318,6 +318,7 @@ mod tests {
             tier: None,
             shell: None,
             isolation: None,
+            tool: "bash".to_owned(),
             act,
             detail: false,
         };

@@ -24,6 +24,8 @@ pub struct Query {
     pub tier: Option<Tier>,
     pub shell: Option<Shell>,
     pub isolation: Option<Isolation>,
+    /// The tool that would do it; any other word for what commands and servers do.
+    pub tool: String,
     pub act: Act,
     /// Also what the verdict rests on. It takes longer: changes of the configuration are tried.
     pub detail: bool,

@@ -4,7 +4,7 @@
 use crate::from_wire::CommandText;
 use crate::fs::place::Place;
 use crate::fs::resolve::Found;
-use policy::{Action, Refusal, Target, Verdict};
+use policy::{Action, Refusal, Target, Tool, Verdict};
 use std::path::{Component, Path, PathBuf};
 
 /// What judging needs, for the life of a host.
@@ -38,6 +38,23 @@ impl<T> Permit<T> {
     pub fn into_subject(self) -> T {
         self.subject
     }
+}
+
+/// Is this tool exposed?
+///
+/// # Errors
+/// The refusal.
+pub fn tool(judge: &Judge, name: &str) -> Result<(), Refusal> {
+    match Tool::from_name(name) {
+        Some(tool) => verdict(judge, &Action::Use { tool }),
+        None => Err(no_tool(name)),
+    }
+}
+
+/// The refusal of a tool that there is not.
+#[must_use]
+pub fn no_tool(name: &str) -> Refusal {
+    Refusal::plain("tool", format!("there is no tool {name} here"), "")
 }
 
 /// May this object be read or listed?

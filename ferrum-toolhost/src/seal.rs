@@ -214,7 +214,7 @@ fn user_policy(
         tier: from_wire::tier(charter.tier),
         network: charter.network.map(from_wire::network),
         shell: from_wire::shell(charter.shell),
-        require: from_wire::require(charter.require),
+        require: charter.require.map(from_wire::require),
         tools_allow: charter.tools_allow.clone(),
         tools_deny: charter.tools_deny.clone(),
         max_tool_rounds: charter.max_tool_rounds,

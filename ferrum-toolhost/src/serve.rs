@@ -3,7 +3,7 @@
 //! One thread reads frames. Read-only calls run beside each other in threads of their own; commands
 //! run one at a time in theirs. Every thread was started after the walls stood and has them all.
 
-use crate::admit::Judge;
+use crate::admit::{self, Judge};
 use crate::command::Commands;
 use crate::exec::run::Cancel;
 use crate::from_wire::from_wire;
@@ -134,18 +134,13 @@ impl Desk {
             running: Arc::clone(&self.running),
             outbox: self.outbox.clone(),
         };
-        let mut tools = self.judge.grant.tools().iter();
-        let exposed = match self.probes {
+        let exposed = match (self.probes, request.tool()) {
             // Whether the session would have bash has nothing to do with the walls.
-            true => request.tool() == "bash",
-            false => tools.any(|tool| tool.name() == request.tool()),
+            (true, "bash") => Ok(()),
+            (true, other) => Err(admit::no_tool(other)),
+            (false, name) => admit::tool(&self.judge, name),
         };
-        if !exposed {
-            let text = format!(
-                "the tool `{}` is not available under the current policy",
-                request.tool()
-            );
-            let refusal = policy::Refusal::plain("tool", text, "");
+        if let Err(refusal) = exposed {
             return done.answer(id, Finished::refused(&refusal, Timings::default()));
         }
         if is_removed(&self.cwd) {

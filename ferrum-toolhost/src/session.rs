@@ -46,7 +46,7 @@ impl Session {
         let (isolation, promises) =
             policy::isolation::judge(grant.tier(), confined.network(), confined.walls());
         let walls = report::walls(confined.walls(), &start.missing);
-        if !is_enough(grant.tier(), isolation, grant.require()) {
+        if !is_enough(isolation, grant.require()) {
             let (message, hint) = report::too_weak(grant.tier(), isolation, grant.require(), &walls);
             let kind = SealFailure::Isolation;
             return Err((start.outbox, SealFailed { kind, message, hint }));
@@ -150,10 +150,9 @@ fn ready(
     }
 }
 
-fn is_enough(tier: Tier, isolation: Isolation, require: Require) -> bool {
+fn is_enough(isolation: Isolation, require: Require) -> bool {
     let wanted = match require {
         Require::Any => Isolation::Partial,
-        Require::Kernel if tier == Tier::Low => Isolation::Partial,
         Require::Kernel => Isolation::Kernel,
         Require::Full => Isolation::Full,
     };

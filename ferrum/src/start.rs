@@ -84,7 +84,7 @@ impl Start {
             make_directory("config", &config.dirs.config, "FERRUM_CONFIG_DIR")?;
         }
         let audit = match needs.audit {
-            true => Some(key::read_or_make(&config.dirs.config)?),
+            true => Some(key::read_or_make(&config.dirs.config, &config.dirs.data)?),
             false => None,
         };
         let confinement = confine(&config.dirs, needs.configures);
@@ -252,8 +252,15 @@ fn check_ceiling(config: &Config, wish: &Wish) -> Result<(), ConfigError> {
 
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
-        Self::new(Kind::Error, error.to_string())
-            .with_hint("what tools do is logged under this key, so nothing is run without it")
+        let hint = match error {
+            KeyError::Lost { .. } => {
+                "put it back from a copy; without one, move `audit` and `sessions` of the data directory away: nobody can prove them any more"
+            }
+            KeyError::Io { .. } | KeyError::Unfit { .. } | KeyError::Missing(_) => {
+                "what tools do is logged under this key, so nothing is run without it"
+            }
+        };
+        Self::new(Kind::Error, error.to_string()).with_hint(hint)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is asked, with the facts already looked up by the host.
 
-use crate::{Isolation, Network};
+use crate::{Isolation, Network, Tool};
 use std::path::{Path, PathBuf};
 
 /// Facts about the session's file system. All paths are canonical, as they stand in the view.
@@ -25,6 +25,8 @@ pub struct Ground {
 /// One act.
 #[derive(Debug, Clone)]
 pub enum Action<'a> {
+    /// A call of this tool, whatever it is about.
+    Use { tool: Tool },
     /// `read`, `ls`, `find`, `grep` of a path that the host has resolved.
     Read { path: &'a Path },
     /// `write`, `edit` of a path that the host has resolved.

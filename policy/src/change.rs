@@ -18,7 +18,7 @@ pub struct Change {
 pub struct Refused<'a> {
     pub subject: basis::Subject,
     pub code: &'a str,
-    /// The tool or server that the act needs.
+    /// The tool or server that the act needs; no tool is called as a server's act is.
     pub name: &'a str,
     /// Existing directories whose addition to the roots would cover the act; only such as may be
     /// granted.
@@ -117,6 +117,10 @@ impl Change {
     }
 
     fn tool(mut self, name: &str) -> Self {
+        if name == Tool::Wait.name() {
+            // It goes with bash.
+            self = self.tool(Tool::Bash.name());
+        }
         if self.user.tools_deny.iter().any(|denied| denied == name) {
             self.user.tools_deny.retain(|denied| denied != name);
             self.steps
@@ -134,7 +138,12 @@ impl Change {
         self.lift("tools.allow", |policy| {
             policy.tools_allow.as_ref().is_some_and(|allow| !named(allow))
         });
-        self.wish.tools = None;
+        if let Some(wished) = &mut self.wish.tools
+            && !named(wished)
+        {
+            wished.push(name.to_owned());
+            self.steps.push(format!("ask for {name} with --tools too"));
+        }
         self
     }
 
@@ -182,22 +191,35 @@ pub fn proposals(
         wish: wish.clone(),
         steps: Vec::new(),
     };
-    let mut all = small(&now, grant.tier, refused);
+    // What stands behind the first refusal shows only when that is gone.
+    let with_tool = (Tool::from_name(refused.name).is_some()).then(|| now.clone().tool(refused.name));
+    let mut all = of_tiers(&now, grant.tier, refused);
+    if let Some(with_tool) = with_tool.filter(|change| !change.steps.is_empty()) {
+        let more = of_tiers(&with_tool, grant.tier, refused);
+        all.push(with_tool);
+        all.extend(more);
+    }
+    all.retain(|change| !change.steps.is_empty());
+    all
+}
+
+/// Those that leave the tools as they are.
+fn of_tiers(now: &Change, granted: Tier, refused: Refused<'_>) -> Vec<Change> {
+    let mut all = small(now, granted, refused);
     for tier in [Tier::Medium, Tier::Low] {
-        if tier < grant.tier && refused.subject != basis::Subject::Connect {
+        if tier < granted && refused.subject != basis::Subject::Connect {
             let lowered = now.clone().tier(tier);
             let more = small(&lowered, tier, refused);
             all.push(lowered);
             all.extend(more);
         }
     }
-    all.retain(|change| !change.steps.is_empty());
     all
 }
 
 /// Those that leave the tier as it is.
 fn small(now: &Change, tier: Tier, refused: Refused<'_>) -> Vec<Change> {
-    let mut all = Vec::new();
+    let mut all: Vec<Change> = Vec::new();
     let root = |key: &'static str| {
         let places = refused.places.iter();
         places.map(move |place| now.clone().root(key, place))
@@ -217,9 +239,6 @@ fn small(now: &Change, tier: Tier, refused: Refused<'_>) -> Vec<Change> {
             }
             all.extend(root("tools.writable_roots"));
         }
-    }
-    if refused.code == "tool" && Tool::from_name(refused.name).is_some() {
-        all.insert(0, now.clone().tool(refused.name));
     }
     all
 }

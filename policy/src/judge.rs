@@ -7,13 +7,14 @@ use std::path::Path;
 /// Says whether one act is part of the grant.
 pub fn judge(grant: &Grant, ground: &Ground, action: &Action<'_>) -> Verdict {
     let outcome = match action {
+        Action::Use { tool } => used(grant, *tool),
         Action::Read { path } => read(grant, ground, path),
         Action::Mutate { path, target } => mutate(grant, ground, path, *target),
         Action::Look { path, seen } => look(grant, path, *seen),
-        Action::Execute { path, seen } => execute(grant, path, *seen),
-        Action::Connect { host, network } => connect(host, *network),
+        Action::Execute { path, seen } => commands(grant).and_then(|()| execute(grant, path, *seen)),
+        Action::Connect { host, network } => commands(grant).and_then(|()| connect(host, *network)),
         Action::Server { name } => server(grant, name),
-        Action::Run { command } => match exposed(grant, &[Tool::Bash, Tool::Wait], "bash") {
+        Action::Run { command } => match commands(grant) {
             Ok(()) => return crate::shell::judge(command, grant, ground),
             Err(refusal) => Err(refusal),
         },
@@ -21,7 +22,24 @@ pub fn judge(grant: &Grant, ground: &Ground, action: &Action<'_>) -> Verdict {
     outcome.map_or_else(Verdict::Refuse, |()| Verdict::Allow)
 }
 
-/// Any of `tools` must be exposed: an action does not say by which tool it came.
+/// Tier high takes `write` and `edit` away from everybody; there the tier is the reason.
+fn used(grant: &Grant, tool: Tool) -> Result<(), Refusal> {
+    match (grant.tier, tool) {
+        (Tier::High, Tool::Write | Tool::Edit) => Err(high_writes_nothing(tool.name())),
+        _ => exposed(grant, &[tool], tool.name()),
+    }
+}
+
+fn high_writes_nothing(what: &str) -> Refusal {
+    Refusal::plain(
+        "tier",
+        format!("{what} is refused: tier high writes nothing"),
+        "ask the operator for tier medium",
+    )
+}
+
+/// Any of `tools` must be exposed. Which tool it is has been asked by [`Action::Use`]; here an act
+/// that no tool of the session could do is refused whoever asks.
 fn exposed(grant: &Grant, tools: &[Tool], name: &str) -> Result<(), Refusal> {
     if tools.iter().any(|tool| grant.tools.contains(tool)) {
         return Ok(());
@@ -33,6 +51,11 @@ fn exposed(grant: &Grant, tools: &[Tool], name: &str) -> Result<(), Refusal> {
         format!("{name} is not available under the current policy: {reason}"),
         "",
     ))
+}
+
+/// Of the built-in tools these alone start programs, and programs alone connect.
+fn commands(grant: &Grant) -> Result<(), Refusal> {
+    exposed(grant, &[Tool::Bash, Tool::Wait], "bash")
 }
 
 fn read(grant: &Grant, ground: &Ground, path: &Path) -> Result<(), Refusal> {
@@ -132,12 +155,7 @@ fn server(grant: &Grant, name: &str) -> Result<(), Refusal> {
 
 fn mutate(grant: &Grant, ground: &Ground, path: &Path, target: Target) -> Result<(), Refusal> {
     if grant.tier == Tier::High {
-        let message = format!("{} is not changed: tier high writes nothing", path.display());
-        return Err(Refusal::plain(
-            "tier",
-            message,
-            "ask the operator for tier medium",
-        ));
+        return Err(high_writes_nothing(&format!("a change of {}", path.display())));
     }
     exposed(grant, &[Tool::Write, Tool::Edit], "write")?;
     let problem = protect::write_problem(path, ground).or_else(|| protect::git_entry_problem(path));

@@ -1,7 +1,8 @@
 //! What a project file says that is in vain or would widen, for whoever writes one.
 
 use crate::{
-    Grant, NarrowError, Network, Place, ProjectFile, Require, ShellMode, Tier, Tool, UserPolicy, Wish, narrow,
+    Grant, NarrowError, Network, Place, ProjectFile, Require, ShellMode, Tier, Tool, UserPolicy, Wish,
+    narrow, narrow::foreign_roots,
 };
 use std::path::PathBuf;
 
@@ -16,37 +17,55 @@ pub struct Remark {
     pub hint: String,
 }
 
-/// Everything that is to be said of these files under this user's policy.
+/// Everything that is to be said of these files under this user's policy. What is in vain shows
+/// only where there is a grant to compare: `is_whole` says that the files hold no other error.
 #[must_use]
-pub fn remarks(user: &UserPolicy, projects: &[ProjectFile]) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    if let Err(error) = narrow(user, projects, &Wish::default()) {
-        let (file, place) = error.at.unwrap_or_default();
-        let (message, hint) = (error.message, error.hint);
-        remarks.push(Remark {
-            file,
-            place,
-            is_error: true,
-            message,
-            hint,
-        });
-        return remarks;
-    }
-    for (index, project) in projects.iter().enumerate() {
-        let first = remarks.len();
+pub fn remarks(user: &UserPolicy, projects: &[ProjectFile], is_whole: bool) -> Vec<Remark> {
+    let mut remarks: Vec<Remark> = foreign_roots(user, projects).into_iter().map(error).collect();
+    for project in projects {
         unknown_tools(project, &mut remarks);
+        widening(project, &mut remarks);
+    }
+    match narrow(user, projects, &Wish::default()) {
+        Err(failed) if remarks.is_empty() => remarks.push(error(failed)),
+        Err(_) => {}
+        Ok(_) if is_whole => in_vain(user, projects, &mut remarks),
+        Ok(_) => {}
+    }
+    let order = |file: &PathBuf| projects.iter().position(|project| project.path == *file);
+    remarks.sort_by_key(|remark| (order(&remark.file), remark.place));
+    remarks
+}
+
+fn error(error: NarrowError) -> Remark {
+    let (file, place) = error.at.unwrap_or_default();
+    Remark {
+        file,
+        place,
+        is_error: true,
+        message: error.message,
+        hint: error.hint,
+    }
+}
+
+fn widening(project: &ProjectFile, remarks: &mut Vec<Remark>) {
+    for (key, place) in &project.policy.places {
+        if let Some(word) = widest(project, key) {
+            remarks.push(Remark {
+                file: project.path.clone(),
+                place: *place,
+                is_error: true,
+                message: format!("{key} = {word} would widen what others say, and a project only narrows"),
+                hint: "remove it".to_owned(),
+            });
+        }
+    }
+}
+
+fn in_vain(user: &UserPolicy, projects: &[ProjectFile], remarks: &mut Vec<Remark>) {
+    for (index, project) in projects.iter().enumerate() {
         for (key, place) in &project.policy.places {
-            if let Some(word) = widest(project, key) {
-                remarks.push(Remark {
-                    file: project.path.clone(),
-                    place: *place,
-                    is_error: true,
-                    message: format!(
-                        "{key} = {word} would widen what others say, and a project only narrows"
-                    ),
-                    hint: "remove it".to_owned(),
-                });
-            } else if !narrows(user, projects, index, key) {
+            if widest(project, key).is_none() && !narrows(user, projects, index, key) {
                 remarks.push(Remark {
                     file: project.path.clone(),
                     place: *place,
@@ -56,9 +75,7 @@ pub fn remarks(user: &UserPolicy, projects: &[ProjectFile]) -> Vec<Remark> {
                 });
             }
         }
-        remarks[first..].sort_by_key(|remark| remark.place);
     }
-    remarks
 }
 
 /// A value that can narrow for nobody.
@@ -153,7 +170,7 @@ mod tests {
             tier: Tier::Medium,
             network: None,
             shell: ShellMode::Static,
-            require: Require::Kernel,
+            require: Some(Require::Kernel),
             tools_allow: None,
             tools_deny: vec!["grep".to_owned()],
             max_tool_rounds: 10,
@@ -167,6 +184,7 @@ mod tests {
         let roots = policy.writable_roots.clone();
         let file = ProjectFile {
             path: "/project/.ferrum/config.toml".into(),
+            directory: "/project".into(),
             writable_roots: roots.map(|roots| {
                 roots
                     .iter()
@@ -176,7 +194,7 @@ mod tests {
             readable_roots: None,
             policy,
         };
-        let remarks = remarks(&user(), &[file]).into_iter();
+        let remarks = remarks(&user(), &[file], true).into_iter();
         remarks
             .map(|remark| (remark.place.line, remark.is_error, remark.message))
             .collect()
@@ -210,6 +228,11 @@ mod tests {
             ("tools.shell = \"auto\"", true, "widen"),
             ("isolation.require = \"any\"", true, "widen"),
             ("tools.writable_roots = [\"/\"]", true, "outside"),
+            (
+                "tools.writable_roots = [\"/etc\"]\ntools.shell = \"auto\"",
+                true,
+                "outside",
+            ),
             ("tools.deny = [\"bsh\"]", true, "no built-in tool"),
             ("isolation.require = \"kernel\"", false, "narrows nothing"),
             ("max_tool_rounds = 10", false, "narrows nothing"),

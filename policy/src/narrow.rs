@@ -2,7 +2,7 @@
 
 use crate::origin::{self, Removed, Source};
 use crate::{Grant, Network, Place, ProjectPolicy, Require, Selection, ShellMode, Tier, Tool};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The user's policy as the charter gives it, with its roots resolved by the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,8 @@ pub struct UserPolicy {
     /// `None` means the tier's own default.
     pub network: Option<Network>,
     pub shell: ShellMode,
-    pub require: Require,
+    /// `None` means the tier's own default.
+    pub require: Option<Require>,
     pub tools_allow: Option<Vec<String>>,
     pub tools_deny: Vec<String>,
     pub max_tool_rounds: u32,
@@ -27,6 +28,8 @@ pub struct UserPolicy {
 pub struct ProjectFile {
     /// The file, for messages.
     pub path: PathBuf,
+    /// What it speaks for: its roots are relative to this. Canonical.
+    pub directory: PathBuf,
     pub policy: ProjectPolicy,
     /// Canonical twins of the policy's own lists, in the same order.
     pub writable_roots: Option<Vec<PathBuf>>,
@@ -77,6 +80,9 @@ pub struct NarrowError {
 /// [`NarrowError`] when a project file would widen, or a wish lies outside ceiling and floor.
 pub fn narrow(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Result<Grant, NarrowError> {
     let mut notices = Vec::new();
+    if let Some(error) = foreign_roots(user, projects).into_iter().next() {
+        return Err(error);
+    }
     let floor = floor_of(user, projects);
     let tier = choose_tier(user, &floor, wish, &mut notices)?;
     let (skills, mcp, mcp_enabled) = selections(projects);
@@ -89,11 +95,11 @@ pub fn narrow(user: &UserPolicy, projects: &[ProjectFile], wish: &Wish) -> Resul
         require: projects
             .iter()
             .filter_map(|project| project.policy.require)
-            .fold(user.require, Require::max),
+            .fold(origin::default_require(user, tier), Require::max),
         tools,
         tools_removed,
-        writable_roots: writable_roots(user, projects)?,
-        readable_roots: readable_roots(user, projects)?,
+        writable_roots: roots(user, projects, &WRITABLE, &mut notices),
+        readable_roots: roots(user, projects, &READABLE, &mut notices),
         max_tool_rounds: tool_rounds(user, projects),
         skills,
         mcp_enabled,
@@ -352,58 +358,101 @@ fn wished_tools(wish: &Wish, removals: &Removals) -> Result<Vec<Tool>, NarrowErr
     Ok(tools)
 }
 
-fn writable_roots(user: &UserPolicy, projects: &[ProjectFile]) -> Result<Vec<PathBuf>, NarrowError> {
-    let mut roots = user.writable_roots.clone();
-    for project in projects {
-        if let Some(asked) = &project.writable_roots {
-            inside(asked, &[&user.writable_roots], project, "writable_roots")?;
-            roots = intersection(&roots, asked);
-        }
-    }
-    Ok(roots)
+/// A key of roots, and the lists of the user's that its roots may lie in.
+struct RootKey {
+    name: &'static str,
+    ours: fn(&UserPolicy) -> &[PathBuf],
+    theirs: fn(&ProjectFile) -> Option<&Vec<PathBuf>>,
 }
 
-/// A readable root may also lie in a writable one: it is readable there already.
-fn readable_roots(user: &UserPolicy, projects: &[ProjectFile]) -> Result<Vec<PathBuf>, NarrowError> {
-    let mut roots = user.readable_roots.clone();
+const WRITABLE: RootKey = RootKey {
+    name: "tools.writable_roots",
+    ours: |user| &user.writable_roots,
+    theirs: |project| project.writable_roots.as_ref(),
+};
+const READABLE: RootKey = RootKey {
+    name: "tools.readable_roots",
+    ours: |user| &user.readable_roots,
+    theirs: |project| project.readable_roots.as_ref(),
+};
+
+/// What is left of the user's roots: for each file, what lies in one of its roots too. A session
+/// may stand anywhere in a project, so a root of the project's own may have nothing in common with
+/// it; then nothing is left.
+fn roots(
+    user: &UserPolicy,
+    projects: &[ProjectFile],
+    key: &RootKey,
+    notices: &mut Vec<String>,
+) -> Vec<PathBuf> {
+    let mut roots = (key.ours)(user).to_vec();
     for project in projects {
-        if let Some(asked) = &project.readable_roots {
-            inside(
-                asked,
-                &[&user.readable_roots, &user.writable_roots],
-                project,
-                "readable_roots",
-            )?;
-            roots = intersection(&roots, asked);
+        let Some(asked) = (key.theirs)(project) else {
+            continue;
+        };
+        let left = intersection(&roots, asked);
+        if left.is_empty() && !roots.is_empty() {
+            notices.push(nothing_left(project, key, asked, &roots));
         }
+        roots = left;
     }
-    Ok(roots)
+    roots
 }
 
-fn inside(
-    asked: &[PathBuf],
-    bounds: &[&Vec<PathBuf>],
-    project: &ProjectFile,
-    key: &str,
-) -> Result<(), NarrowError> {
-    for root in asked {
-        let mut bounds = bounds.iter().flat_map(|bounds| bounds.iter());
-        if !bounds.any(|bound| root.starts_with(bound)) {
-            return Err(NarrowError {
-                message: format!(
-                    "[tools] {key} in {} names {}, which is outside the user's roots",
-                    project.path.display(),
-                    root.display()
-                ),
-                hint: format!("remove it there, or add it to [tools] {key} of the user's config"),
-                at: Some((
-                    project.path.clone(),
-                    (project.policy.places.get(&format!("tools.{key}")).copied()).unwrap_or_default(),
-                )),
-            });
+fn nothing_left(project: &ProjectFile, key: &RootKey, asked: &[PathBuf], roots: &[PathBuf]) -> String {
+    let what = match key.name {
+        "tools.writable_roots" => "nothing is writable",
+        _ => "no readable root is left",
+    };
+    let file = project.path.display();
+    if asked.is_empty() {
+        return format!("{what}: {} is empty in {file}", key.name);
+    }
+    format!(
+        "{what}: {} in {file} allows {}, and this session has {}",
+        key.name,
+        shown(asked),
+        shown(roots)
+    )
+}
+
+fn shown(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    paths.join(", ")
+}
+
+/// Roots of project files that are neither the project's own nor the user's: whoever wrote them
+/// wanted more than there is.
+#[must_use]
+pub fn foreign_roots(user: &UserPolicy, projects: &[ProjectFile]) -> Vec<NarrowError> {
+    let mut errors = Vec::new();
+    for project in projects {
+        for key in [WRITABLE, READABLE] {
+            // A readable root may also lie in a writable one: it is readable there already.
+            let bounds = [user.writable_roots.as_slice(), (key.ours)(user)].concat();
+            for root in (key.theirs)(project).into_iter().flatten() {
+                let is_ours = bounds.iter().any(|bound| root.starts_with(bound));
+                if !is_ours && !root.starts_with(&project.directory) {
+                    errors.push(foreign_root(project, &key, root));
+                }
+            }
         }
     }
-    Ok(())
+    errors
+}
+
+fn foreign_root(project: &ProjectFile, key: &RootKey, root: &Path) -> NarrowError {
+    let place = project.policy.places.get(key.name).copied().unwrap_or_default();
+    NarrowError {
+        message: format!(
+            "{} in {} names {}, which is outside the project and the user's roots",
+            key.name,
+            project.path.display(),
+            root.display()
+        ),
+        hint: format!("remove it there, or add it to {} of the user's config", key.name),
+        at: Some((project.path.clone(), place)),
+    }
 }
 
 /// What lies in a root of both lists, by path components.

@@ -1,7 +1,7 @@
 //! Who decided what: for each value of a grant, the user, the wish, the tier, or the project files
 //! that narrowed it. Explains [`crate::narrow`] and decides nothing.
 
-use crate::{Grant, Network, ProjectFile, ShellMode, Tier, UserPolicy, Wish};
+use crate::{Grant, Network, ProjectFile, Require, ShellMode, Tier, UserPolicy, Wish};
 use std::path::PathBuf;
 
 /// Who decided a value.
@@ -155,9 +155,12 @@ impl Asked<'_> {
 
     fn require(&self) -> Decided {
         let require = self.grant.require;
-        let raises =
-            |project: &ProjectFile| require > self.user.require && project.policy.require == Some(require);
-        self.decided("isolation.require", raises, || Source::User("isolation.require"))
+        let default = default_require(self.user, self.grant.tier);
+        let raises = |project: &ProjectFile| require > default && project.policy.require == Some(require);
+        self.decided("isolation.require", raises, || match self.user.require {
+            Some(_) => Source::User("isolation.require"),
+            None => Source::Tier,
+        })
     }
 
     /// Everybody who took one away; without any, the default.
@@ -200,6 +203,15 @@ impl Asked<'_> {
             || Source::User(user),
         )
     }
+}
+
+/// The least isolation where no project says anything. Low promises what the mount view holds, and
+/// runs without it unless somebody asks for more; the others do not run below `kernel`.
+pub(crate) fn default_require(user: &UserPolicy, tier: Tier) -> Require {
+    user.require.unwrap_or(match tier {
+        Tier::Low => Require::Any,
+        Tier::Medium | Tier::High => Require::Kernel,
+    })
 }
 
 /// The network where neither a wish nor a project says anything.

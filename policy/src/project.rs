@@ -11,6 +11,9 @@ use toml::de::{DeTable, DeValue};
 /// Largest project file, in bytes: it is read before anything is known about who wrote it.
 pub const PROJECT_BYTES_MAX: usize = 1 << 20;
 
+/// Problems of one file that are told: placing one takes time.
+const PROBLEMS_MAX: usize = 256;
+
 /// What one project file asks to narrow. Every field is "no opinion" when `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProjectPolicy {
@@ -86,8 +89,8 @@ impl ProjectPolicy {
     /// Reads a project file. An empty one has no opinion.
     ///
     /// # Errors
-    /// [`ProjectError`] for anything that is not a known key with a value of its kind, for a text
-    /// above [`PROJECT_BYTES_MAX`], and for a byte order mark.
+    /// [`ProjectError`] for anything that is not a known key with a value of its kind, and for a text
+    /// above [`PROJECT_BYTES_MAX`].
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
         let (policy, mut problems) = Self::examine(text);
         if problems.is_empty() {
@@ -101,8 +104,11 @@ impl ProjectPolicy {
     /// the text. What could be read counts only when nothing is wrong.
     #[must_use]
     pub fn examine(text: &str) -> (Self, Vec<ProjectError>) {
+        // A byte order mark says nothing; places are counted after it.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let reader = Reader {
             text,
+            lines: text.match_indices('\n').map(|(at, _)| at + 1).collect(),
             problems: RefCell::default(),
             places: RefCell::default(),
         };
@@ -110,6 +116,8 @@ impl ProjectPolicy {
         policy.places = reader.places.into_inner();
         let mut problems = reader.problems.into_inner();
         problems.sort_by_key(|problem| problem.place);
+        // What syntax left is no value either.
+        problems.dedup_by_key(|problem| problem.place);
         (policy, problems)
     }
 
@@ -147,6 +155,8 @@ fn change(selection: &mut Option<Selection>, change: impl FnOnce(&mut Selection)
 
 struct Reader<'a> {
     text: &'a str,
+    /// Where each line but the first begins.
+    lines: Vec<usize>,
     problems: RefCell<Vec<ProjectError>>,
     places: RefCell<BTreeMap<String, Place>>,
 }
@@ -178,8 +188,17 @@ const EXPECT: &[&str] = &["tool", "input", "safety", "verdict"];
 impl Reader<'_> {
     /// Notes what is wrong, and goes on without it.
     fn keep<T>(&self, read: Result<T, ProjectError>) -> Option<T> {
-        read.map_err(|problem| self.problems.borrow_mut().push(problem))
-            .ok()
+        read.map_err(|problem| self.note(problem)).ok()
+    }
+
+    fn note(&self, problem: ProjectError) {
+        if !self.is_full() {
+            self.problems.borrow_mut().push(problem);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.problems.borrow().len() >= PROBLEMS_MAX
     }
 
     /// Remembers where a known key stands.
@@ -196,14 +215,12 @@ impl Reader<'_> {
             let message = format!("the file is larger than {PROJECT_BYTES_MAX} bytes");
             return Err(self.error(&whole, message, ""));
         }
-        if text.starts_with('\u{feff}') {
-            let message = "the file begins with a byte order mark";
-            return Err(self.error(&whole, message, "save it as UTF-8 without one"));
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let span = error.span().unwrap_or_else(|| whole.clone());
+            let message = error.message().replace('\n', ": ");
+            self.note(self.error(&span, message, ""));
         }
-        let table = DeTable::parse(text).map_err(|error| {
-            let span = error.span().unwrap_or(whole);
-            self.error(&span, error.message().replace('\n', ": "), "")
-        })?;
         Ok(self.policy(table.get_ref()))
     }
 
@@ -302,7 +319,7 @@ impl Reader<'_> {
     fn expectations(&self, key: &Key<'_>, value: &Value<'_>) -> Vec<Expectation> {
         let Some(rows) = value.get_ref().as_array() else {
             let wrong = self.kind(key, value, "a list of tables ([[expect]])");
-            self.problems.borrow_mut().push(wrong);
+            self.note(wrong);
             return Vec::new();
         };
         rows.iter()
@@ -418,7 +435,7 @@ impl Reader<'_> {
             _ => format!("a project file may hold {} here", known.join(", ")),
         };
         let problem = self.error(&key.span(), format!("unknown key {}", dotted(table, name)), hint);
-        self.problems.borrow_mut().push(problem);
+        self.note(problem);
     }
 
     fn error(
@@ -435,7 +452,17 @@ impl Reader<'_> {
     }
 
     fn place(&self, at: usize) -> Place {
-        Place::after(&self.text[..self.text.floor_char_boundary(at.min(self.text.len()))])
+        if self.is_full() {
+            return Place::default();
+        }
+        let at = self.text.floor_char_boundary(at.min(self.text.len()));
+        let line = self.lines.partition_point(|start| *start <= at);
+        let start = line.checked_sub(1).map_or(0, |before| self.lines[before]);
+        let in_line = Place::after(&self.text[start..at]);
+        Place {
+            line: in_line.line + u32::try_from(line).unwrap_or(u32::MAX - 1),
+            ..in_line
+        }
     }
 }
 
@@ -518,6 +545,29 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_syntax_does_not_hide_the_others() {
+        let text = "safety = \n[tools]\nnetwork = \"non\"\nshell static\n[mcp]\nenabld = true\n";
+        let (_, problems) = ProjectPolicy::examine(text);
+        let lines: Vec<u32> = problems.iter().map(|problem| problem.place.line).collect();
+        assert_eq!(lines[..3], [1, 3, 4], "{problems:?}");
+        assert_eq!(error(text).place.line, 1);
+    }
+
+    #[test]
+    fn a_file_of_mistakes_is_told_in_part() {
+        let text: String = (0..20_000).map(|n| format!("k{n} = 1\n")).collect();
+        let (_, problems) = ProjectPolicy::examine(&text);
+        assert_eq!(problems.len(), PROBLEMS_MAX);
+        let last = u32::try_from(PROBLEMS_MAX).expect("small");
+        assert!(
+            problems
+                .iter()
+                .all(|problem| (1..=20_000).contains(&problem.place.line))
+        );
+        assert!(problems[0].place.line <= last, "{:?}", problems[0]);
+    }
+
+    #[test]
     fn every_key_can_be_left_out() {
         let text = "safety = \"high\"\nmax_tool_rounds = 5\n[tools]\nallow = [\"read\"]\ndeny = [\"bash\"]\n\
                     readable_roots = [\"docs\"]\nwritable_roots = [\".\"]\nnetwork = \"none\"\nshell = \"static\"\n\
@@ -586,12 +636,13 @@ mod tests {
             "[tools]\n[tools]\n",
             "safety",
             "[",
-            "\u{feff}safety = \"low\"",
             "[[expect]]\ntool = \"bash\"\n",
         ] {
             let error = error(text);
             assert!(error.place.line >= 1 && error.place.column >= 1, "{text}");
         }
+        assert_eq!(error("\u{feff}x = 1").place, Place { line: 1, column: 1 });
+        assert!(ProjectPolicy::parse("\u{feff}safety = \"high\"").is_ok());
         let big = format!("#{}", "x".repeat(PROJECT_BYTES_MAX));
         assert!(ProjectPolicy::parse(&big).is_err());
     }

@@ -14,7 +14,7 @@ fn user() -> UserPolicy {
         tier: Tier::Medium,
         network: None,
         shell: ShellMode::Auto,
-        require: Require::Kernel,
+        require: None,
         tools_allow: None,
         tools_deny: Vec::new(),
         max_tool_rounds: 0,
@@ -35,6 +35,7 @@ fn project(text: &str) -> ProjectFile {
     };
     ProjectFile {
         path: "/project/.ferrum/config.toml".into(),
+        directory: "/project".into(),
         writable_roots: resolve(&policy.writable_roots),
         readable_roots: resolve(&policy.readable_roots),
         policy,
@@ -131,6 +132,19 @@ fn a_project_may_force_static_and_a_stricter_isolation() {
     )
     .expect("granted");
     assert_eq!(loose.require(), Require::Kernel);
+    let at = |require, file: &str, tier| {
+        let user = UserPolicy { require, ..user() };
+        let grant = narrow(&user, &[project(file)], &wish(tier)).expect("granted");
+        grant.require()
+    };
+    // Low runs without the walls that it lacks, unless somebody asks for them.
+    assert_eq!(at(None, "", Tier::Low), Require::Any);
+    assert_eq!(at(Some(Require::Kernel), "", Tier::Low), Require::Kernel);
+    assert_eq!(
+        at(None, "isolation.require = \"kernel\"", Tier::Low),
+        Require::Kernel
+    );
+    assert_eq!(at(Some(Require::Any), "", Tier::High), Require::Any);
     let auto = Wish {
         shell: Some(ShellMode::Auto),
         ..Wish::default()
@@ -179,12 +193,50 @@ fn roots_lie_inside_the_users_by_components() {
     assert!(granted("[tools]\nwritable_roots = [\"/\"]").is_err());
     assert!(granted("[tools]\nwritable_roots = [\"/projectile\"]").is_err());
     assert!(granted("[tools]\nreadable_roots = [\"/etc\"]").is_err());
+    assert!(granted("[tools]\nreadable_roots = [\"/data/x\"]").is_ok());
     let two = [
         project("[tools]\nwritable_roots = [\"a\"]"),
         project("[tools]\nwritable_roots = [\"a/b\", \"c\"]"),
     ];
     let grant = narrow(&user(), &two, &Wish::default()).expect("both inside");
     assert_eq!(grant.writable_roots(), [PathBuf::from("/project/a/b")]);
+}
+
+/// A session may stand anywhere in a project: what it has is cut to what the project allows.
+#[test]
+fn a_projects_roots_are_cut_to_where_the_session_stands() {
+    for (stands, asked, left) in [
+        ("/project", "\"src\"", &["/project/src"] as &[&str]),
+        ("/project/src/deep", "\"src\"", &["/project/src/deep"]),
+        ("/project/docs", "\"src\"", &[]),
+        ("/project/docs", "\"src\", \"docs\"", &["/project/docs"]),
+        ("/project/docs", "\".\"", &["/project/docs"]),
+        ("/project/docs", "", &[]),
+        ("/project/srcs", "\"src\"", &[]),
+    ] {
+        let user = UserPolicy {
+            writable_roots: vec![stands.into()],
+            ..user()
+        };
+        let file = format!("[tools]\nwritable_roots = [{asked}]");
+        let grant = narrow(&user, &[project(&file)], &Wish::default()).expect("narrowed");
+        let left: Vec<PathBuf> = left.iter().map(PathBuf::from).collect();
+        assert_eq!(grant.writable_roots(), left, "{stands}: {asked}");
+        let told = grant.notices().iter().any(|notice| {
+            notice.starts_with("nothing is writable: tools.writable_roots") && notice.contains("config.toml")
+        });
+        assert_eq!(told, left.is_empty(), "{stands}: {asked}: {:?}", grant.notices());
+    }
+    // What is neither the project's nor the user's is asked for in vain, wherever one stands.
+    for asked in ["/", "/etc", "/projectile"] {
+        let file = format!("[tools]\nwritable_roots = [\"docs\", {asked:?}]");
+        assert!(
+            refused(&user(), &file, &Wish::default())
+                .message
+                .contains("outside"),
+            "{asked}"
+        );
+    }
 }
 
 #[test]
@@ -316,15 +368,22 @@ fn some_text() -> impl Strategy<Value = String> {
         word("isolation.require", &["any", "kernel", "full"]),
         list("tools.deny", &["read", "bash", "edit", "grep"]),
         list("tools.allow", &["read", "bash", "wait", "ls"]),
-        word("tools.writable_roots.0", &["", "a", "a/b", "c"]),
+        list("tools.writable_roots", &["", "a", "a/b", "c"]),
+        list("tools.readable_roots", &["a", "c", "/data", "/data/x"]),
         list("mcp.deny", &["x", "y"]),
     );
-    keys.prop_map(|(a, b, c, d, e, f, g, root, i)| {
-        let root = root.map(|line| {
-            let name = line.split('"').nth(1).unwrap_or_default().to_owned();
-            format!("tools.writable_roots = [{name:?}]\n")
-        });
-        [a, b, c, d, e, f, g, root, i].into_iter().flatten().collect()
+    keys.prop_map(|(a, b, c, d, e, f, g, h, i, j)| {
+        [a, b, c, d, e, f, g, h, i, j].into_iter().flatten().collect()
+    })
+}
+
+/// Someone who stands in the project or below it.
+fn some_user() -> impl Strategy<Value = UserPolicy> {
+    let place = prop::sample::select(&["/project", "/project/a", "/project/a/b/c", "/project/docs"]);
+    place.prop_map(|place| UserPolicy {
+        writable_roots: vec![place.into()],
+        readable_roots: vec!["/data".into(), "/project/c".into()],
+        ..user()
     })
 }
 
@@ -350,6 +409,10 @@ fn is_within(inner: &Grant, outer: &Grant) -> bool {
             .writable_roots()
             .iter()
             .all(|root| outer.writable_roots().iter().any(|outer| root.starts_with(outer)))
+        && inner
+            .readable_roots()
+            .iter()
+            .all(|root| outer.readable_roots().iter().any(|outer| root.starts_with(outer)))
 }
 
 fn value(grant: &Grant, key: &str) -> String {
@@ -411,21 +474,21 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_more_project_file_never_widens(files in prop::collection::vec(some_project(), 0..4), one in some_project()) {
-        let without = narrow(&user(), &files, &Wish::default()).expect("inside the user's roots");
+    fn one_more_project_file_never_widens(user in some_user(), files in prop::collection::vec(some_project(), 0..4), one in some_project()) {
+        let without = narrow(&user, &files, &Wish::default()).expect("the project's own roots");
         let mut more = files.clone();
         more.insert(0, one);
-        let with = narrow(&user(), &more, &Wish::default()).expect("inside the user's roots");
+        let with = narrow(&user, &more, &Wish::default()).expect("the project's own roots");
         prop_assert!(is_within(&with, &without), "{with:?} is wider than {without:?}");
     }
     /// A file that is not named as an origin of a value has nothing to do with it.
     #[test]
-    fn a_value_stays_without_the_files_that_are_not_its_origin(texts in prop::collection::vec(some_text(), 1..4)) {
+    fn a_value_stays_without_the_files_that_are_not_its_origin(user in some_user(), texts in prop::collection::vec(some_text(), 1..4)) {
         let files: Vec<ProjectFile> = (0..).zip(&texts).map(|(number, text)| ProjectFile {
             path: format!("/project/{number}/config.toml").into(),
             ..project(text)
         }).collect();
-        let grant = narrow(&user(), &files, &Wish::default()).expect("inside the user's roots");
+        let grant = narrow(&user, &files, &Wish::default()).expect("inside the user's roots");
         let safety = grant.origins().iter().find(|decided| decided.key == "safety").expect("decided");
         for decided in grant.origins() {
             let by_tier = decided.sources.contains(&Source::Tier).then_some(&safety.sources);
@@ -437,7 +500,7 @@ proptest! {
                     continue;
                 }
                 let rest: Vec<ProjectFile> = files.iter().filter(|other| *other != file).cloned().collect();
-                let without = narrow(&user(), &rest, &Wish::default()).expect("inside the user's roots");
+                let without = narrow(&user, &rest, &Wish::default()).expect("inside the user's roots");
                 prop_assert_eq!(value(&without, decided.key), value(&grant, decided.key), "{} and {:?}", decided.key, file);
             }
         }

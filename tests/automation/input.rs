@@ -126,9 +126,26 @@ fn a_conversation_goes_on_over_wrong_lines_and_failed_turns() {
         "{}",
         output.all()
     );
-    // The failed turn counts, the lines that were no messages do not.
+    // The failed turn counts before the lines that were no messages.
     assert_eq!(output.status, Some(1), "{}", output.all());
     assert_eq!(users(&provider, 2), ["first", "second", "third"]);
+}
+
+/// A driver whose every line is broken does not end in success.
+#[test]
+fn lines_that_are_no_messages_are_no_success() {
+    let (scene, _provider) = scene_with(vec![says("one")]);
+    for (text, code) in [
+        ("", 0),
+        ("\n \n", 0),
+        ("nonsense\n", 2),
+        ("nonsense\n{\"type\":\"message\",\"text\":\"a\"}\n", 2),
+        ("{\"type\":\"message\",\"text\":\"a\"}\n{\"type\":\"message\"", 2),
+        ("{\"type\":\"message\",\"text\":\"a\"}\n", 0),
+    ] {
+        let output = scene.ferrum(["--jsonl"]).stdin(text).output();
+        assert_eq!(output.status, Some(code), "{text:?}: {}", output.all());
+    }
 }
 
 /// A driver waits for each end before it says more: nothing may be held back.

@@ -78,6 +78,31 @@ fn missing_namespaces_are_reported_and_full_isolation_can_be_required() {
     }
 }
 
+/// Low lacks the mount view here, and runs with that named; who requires more gets no session.
+#[test]
+fn what_is_required_at_low_is_required() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let low = |scene: &Scene| {
+            let run = scene.command_run("echo ran", &["--safety", "low"]);
+            ToolRun::of(&World::NamespacesDenied.wrap(run))
+        };
+        let ran = low(&scene);
+        assert_eq!(ran.outcome(), "done", "{}", ran.output.all());
+        assert_eq!(ran.effective(), "partial", "{}", ran.json);
+        assert_eq!(ran.json["isolation"]["requested"], "any", "{}", ran.json);
+        let user = scene.config_dir().join("config.toml");
+        let project = scene.root().join(".ferrum/config.toml");
+        for file in [&user, &project] {
+            scene.write(file, "[isolation]\nrequire = \"kernel\"\n");
+            let refused = low(&scene);
+            assert_eq!(refused.output.status, Some(4), "{}", refused.output.all());
+            scene.write(file, "[isolation]\nrequire = \"any\"\n");
+            assert_eq!(low(&scene).outcome(), "done");
+        }
+    }
+}
+
 /// Without namespaces there is no private network, so it falls to none and says so.
 #[test]
 fn a_private_network_falls_to_none_without_namespaces() {

@@ -8,7 +8,7 @@ use ferrum_proto::frame::{FrameReader, encode};
 use ferrum_proto::limits::{CONTROL_FRAME_BYTES_MAX, FROM_HOST_FRAME_BYTES_MAX, TO_HOST_FRAME_BYTES_MAX};
 use ferrum_proto::reply::FromHost;
 use ferrum_proto::request::{Bash, ToHost, ToolRequest};
-use ferrum_proto::terms::{PathBytes, Require, Shell, Tier};
+use ferrum_proto::terms::{PathBytes, Shell, Tier};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -280,7 +280,7 @@ pub fn charter(scene: &Scene) -> Charter {
         tier: Tier::Medium,
         network: None,
         shell: Shell::Auto,
-        require: Require::Kernel,
+        require: None,
         tools_allow: None,
         tools_deny: Vec::new(),
         readable_roots: Vec::new(),

@@ -10,7 +10,7 @@ use ferrum_proto::seal::{Decided, Promise};
 use policy::basis::Subject;
 use policy::change::{Change, Refused, proposals};
 use policy::isolation::Walls;
-use policy::{Action, Ground, Isolation, Network, ShellMode, Tier, Verdict, Wish};
+use policy::{Action, Ground, Isolation, Network, ShellMode, Tier, Tool, Verdict, Wish};
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ impl Check {
         let isolation = query
             .isolation
             .map_or(self.assumed.isolation, from_wire::isolation);
-        let verdict = self.judge(&terms, isolation, &query.act);
+        let verdict = self.judge(&terms, isolation, query);
         let basis = query
             .detail
             .then(|| Box::new(self.basis(&terms, isolation, query, &verdict)));
@@ -71,10 +71,15 @@ impl Check {
         Terms { grant, view }
     }
 
-    fn judge(&self, terms: &Terms, isolation: Isolation, act: &Act) -> Verdict {
+    fn judge(&self, terms: &Terms, isolation: Isolation, query: &Query) -> Verdict {
         let ground = self.ground(&terms.grant, isolation);
         let judge = |action: &Action<'_>| policy::judge(&terms.grant, &ground, action);
-        match act {
+        if let Some(tool) = Tool::from_name(&query.tool)
+            && let refused @ Verdict::Refuse(_) = judge(&Action::Use { tool })
+        {
+            return refused;
+        }
+        match &query.act {
             Act::Run(command) => self.command(&terms.grant, &ground, command),
             Act::Read(path) => {
                 let path = &facts::resolved(&ground.cwd, path);
@@ -154,18 +159,27 @@ impl Check {
             Verdict::Refuse(refusal) => refusal.code,
         };
         let row = policy::basis::of(subject(&query.act), code);
-        let decided = terms.grant.origins().iter();
-        let origins = decided
-            .filter(|decided| row.keys.contains(&decided.key))
-            .map(|decided| Decided {
-                key: decided.key.to_owned(),
-                origins: (decided.sources.iter())
-                    .map(|source| seal::origin(&self.seal, source))
-                    .collect(),
-            });
+        let decided = |key: &str, sources: &[policy::origin::Source]| Decided {
+            key: key.to_owned(),
+            origins: (sources.iter())
+                .map(|source| seal::origin(&self.seal, source))
+                .collect(),
+        };
+        let origins = if code == "tool" {
+            // Of all who took tools away, the one who took this.
+            let mut removed = terms.grant.tools_removed().iter();
+            let this = removed.find(|removed| removed.tool == needed(query));
+            this.map(|removed| vec![decided("tools", std::slice::from_ref(&removed.source))])
+                .unwrap_or_default()
+        } else {
+            let all = terms.grant.origins().iter();
+            all.filter(|one| row.keys.contains(&one.key))
+                .map(|one| decided(one.key, &one.sources))
+                .collect()
+        };
         Basis {
             rule: row.rule.to_owned(),
-            origins: origins.collect(),
+            origins,
             promises: self.promises(&terms.grant, row.promises),
             change: if code.is_empty() {
                 String::new()
@@ -202,18 +216,17 @@ impl Check {
     /// The first proposal under which the same act passes.
     fn change(&self, terms: &Terms, isolation: Isolation, query: &Query, code: &str) -> String {
         let ground = self.ground(&terms.grant, isolation);
-        let (name, places) = match &query.act {
-            Act::Run(command) => ("bash", facts::places(facts::words(command), &ground)),
-            Act::Read(path) => ("read", facts::places([path.as_str()].into_iter(), &ground)),
-            Act::Change(path) => ("write", facts::places([path.as_str()].into_iter(), &ground)),
-            Act::Execute(path) => ("", facts::places([path.as_str()].into_iter(), &ground)),
-            Act::Connect { .. } => ("", Vec::new()),
-            Act::Server(name) => (name.as_str(), Vec::new()),
+        let places = match &query.act {
+            Act::Run(command) => facts::places(facts::words(command), &ground),
+            Act::Read(path) | Act::Change(path) | Act::Execute(path) => {
+                facts::places([path.as_str()].into_iter(), &ground)
+            }
+            Act::Connect { .. } | Act::Server(_) => Vec::new(),
         };
         let refused = Refused {
             subject: subject(&query.act),
             code,
-            name,
+            name: needed(query),
             places: &places,
         };
         let inputs = &self.decision.inputs;
@@ -222,12 +235,21 @@ impl Check {
             let grant = policy::narrow(&change.user, &change.projects, &change.wish);
             grant.is_ok_and(|grant| {
                 let terms = self.terms_of(grant);
-                self.judge(&terms, isolation, &query.act) == Verdict::Allow
+                self.judge(&terms, isolation, query) == Verdict::Allow
             })
         };
         let proposals = proposals(&inputs.user, &inputs.projects, &wish, &terms.grant, refused);
         let first = proposals.into_iter().find(passes);
         first.map(|change| change.words()).unwrap_or_default()
+    }
+}
+
+/// The tool or server that the act needs.
+fn needed(query: &Query) -> &str {
+    match &query.act {
+        Act::Execute(_) | Act::Connect { .. } => Tool::Bash.name(),
+        Act::Server(name) => name,
+        Act::Run(_) | Act::Read(_) | Act::Change(_) => &query.tool,
     }
 }
 

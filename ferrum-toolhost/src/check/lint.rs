@@ -42,9 +42,6 @@ pub fn examine(seal: &Seal, lint: &Lint) -> Examined {
         Some(file) => found.take(around.read_file(file.as_path(), &cwd, false).map(Some)),
         None => around.texts(&cwd).for_each(|text| found.take(text)),
     }
-    if found.is_bad() {
-        return found.end(None);
-    }
     let place = seal::Place { cwd, home, work_tree };
     match seal::inputs(seal, &place, found.projects.clone(), &mut Vec::new()) {
         Ok(inputs) => found.remarks(&inputs),
@@ -85,18 +82,15 @@ impl Found {
         };
         self.files.push(text.path.clone());
         let (policy, problems) = ProjectPolicy::examine(&text.text);
-        let is_fine = problems.is_empty();
         for problem in problems {
             self.problem(text.problem(problem.place, problem.message, problem.hint), true);
         }
-        if is_fine {
-            match text.with_roots(policy) {
-                Ok(project) => self.projects.push(project),
-                Err(problems) => problems
-                    .into_iter()
-                    .for_each(|problem| self.problem(problem, true)),
-            }
-        }
+        // What can be read is looked at further, so that one run tells everything.
+        let (project, problems) = text.with_roots(policy);
+        problems
+            .into_iter()
+            .for_each(|problem| self.problem(problem, true));
+        self.projects.push(project);
     }
 
     fn whole(&mut self, file: &Path, message: &str) {
@@ -123,7 +117,7 @@ impl Found {
     }
 
     fn remarks(&mut self, inputs: &seal::Inputs) {
-        for remark in policy::lint::remarks(&inputs.user, &inputs.projects) {
+        for remark in policy::lint::remarks(&inputs.user, &inputs.projects, !self.is_bad()) {
             let problem = Problem {
                 file: remark.file,
                 place: remark.place,
@@ -147,7 +141,11 @@ impl Found {
         }
     }
 
-    fn end(self, decision: Option<Decision>) -> Examined {
+    /// In the order of the files and of their texts.
+    fn end(mut self, decision: Option<Decision>) -> Examined {
+        let order = |file: &PathBytes| self.files.iter().position(|known| known == file.as_path());
+        self.problems
+            .sort_by_key(|problem| (order(&problem.file), problem.line, problem.column));
         Examined {
             files: self.files,
             problems: self.problems,
@@ -181,6 +179,7 @@ impl Check {
             tier: Some(tier),
             shell: None,
             isolation: Some(Isolation::Full),
+            tool: expected.tool.clone(),
             act: act(expected).ok()?,
             detail: false,
         };
@@ -239,7 +238,7 @@ fn act(expected: &Expectation) -> Result<Act, String> {
             _ => Err(format!("[[expect]] input {input:?} is no HOST:PORT")),
         },
         other => Err(format!(
-            "[[expect]] tool cannot be {other:?}: bash, read, write, edit, exec, connect or mcp"
+            "[[expect]] tool cannot be {other:?}: bash, wait, read, ls, find, grep, write, edit, exec, connect or mcp"
         )),
     }
 }

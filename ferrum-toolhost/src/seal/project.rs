@@ -189,8 +189,11 @@ impl Text {
     pub fn understood(self) -> Result<ProjectFile, Problem> {
         let policy =
             ProjectPolicy::parse(&self.text).map_err(|e| self.problem(e.place, e.message, e.hint))?;
-        self.with_roots(policy)
-            .map_err(|mut problems| problems.swap_remove(0))
+        let (project, mut problems) = self.with_roots(policy);
+        match problems.is_empty() {
+            true => Ok(project),
+            false => Err(problems.swap_remove(0)),
+        }
     }
 
     #[must_use]
@@ -203,11 +206,10 @@ impl Text {
         }
     }
 
-    /// Opens the roots that the policy names.
-    ///
-    /// # Errors
-    /// At least one [`Problem`].
-    pub fn with_roots(&self, policy: ProjectPolicy) -> Result<ProjectFile, Vec<Problem>> {
+    /// Opens the roots that the policy names. One that is not there is a problem and left out: the
+    /// file counts only without any.
+    #[must_use]
+    pub fn with_roots(&self, policy: ProjectPolicy) -> (ProjectFile, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut resolve = |roots: &Option<Vec<String>>, key: &str| {
             let mut resolved = Vec::new();
@@ -225,15 +227,13 @@ impl Text {
         };
         let writable_roots = resolve(&policy.writable_roots, "tools.writable_roots");
         let readable_roots = resolve(&policy.readable_roots, "tools.readable_roots");
-        if problems.is_empty() {
-            Ok(ProjectFile {
-                path: self.path.clone(),
-                policy,
-                writable_roots,
-                readable_roots,
-            })
-        } else {
-            Err(problems)
-        }
+        let project = ProjectFile {
+            path: self.path.clone(),
+            directory: self.directory.clone(),
+            policy,
+            writable_roots,
+            readable_roots,
+        };
+        (project, problems)
     }
 }

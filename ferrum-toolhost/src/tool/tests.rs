@@ -28,7 +28,7 @@ impl Bed {
             tier: policy::Tier::Medium,
             network: None,
             shell: policy::ShellMode::Static,
-            require: policy::Require::Kernel,
+            require: None,
             tools_allow: None,
             tools_deny: vec![],
             max_tool_rounds: 0,

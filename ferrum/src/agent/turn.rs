@@ -187,7 +187,7 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
         let open = self.open_calls();
         let at = CutAt {
             phase: if open.is_empty() { "model" } else { "tool" },
-            partial: std::mem::take(&mut self.state.partial),
+            partial: self.redactor.cut_text(&std::mem::take(&mut self.state.partial)),
         };
         let running = std::mem::take(&mut self.state.running);
         let mut logged = Ok(());
@@ -325,7 +325,12 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     }
 
     /// Stores and shows the answer; returns whether it holds tool calls.
-    async fn record_answer(&mut self, message: Message) -> Result<bool, TurnError> {
+    async fn record_answer(&mut self, mut message: Message) -> Result<bool, TurnError> {
+        if self.redactor.message(&mut message) {
+            self.sink.record(Event::Notice(
+                "the answer held the value of a key; it is redacted where it is shown and stored",
+            ));
+        }
         if let Some(usage) = &message.usage {
             self.state.totals.usage.add(usage);
             self.sink.record(Event::Usage(usage));
@@ -464,7 +469,9 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// Adds to the conversation and hands the record to the session's writer.
     fn push(&mut self, message: Message) -> Result<(), LogError> {
         if let Some(session) = &self.session {
-            session.log.append(record::message(&message))?;
+            for line in record::messages(&message) {
+                session.log.append(line)?;
+            }
         }
         self.conversation.messages.push(message);
         Ok(())

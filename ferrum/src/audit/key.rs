@@ -2,6 +2,7 @@
 //! its owner alone. Made before the front confines itself; afterwards it can only be read.
 
 use super::chain::{self, Keyed};
+use super::verify;
 use nix::fcntl::OFlag;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,6 +22,8 @@ pub enum KeyError {
     Unfit { path: PathBuf, what: &'static str },
     #[error("audit key {}: there is none", .0.display())]
     Missing(PathBuf),
+    #[error("audit key {}: it is gone, and {witness} was written under it", path.display())]
+    Lost { path: PathBuf, witness: String },
 }
 
 /// Where the key lies.
@@ -29,17 +32,34 @@ pub fn path(config: &Path) -> PathBuf {
     config.join("audit.key")
 }
 
-/// Reads the key; makes it where there is none.
+/// Reads the key; makes it where there is none and nothing below `data` was written under one. A
+/// new key in its place would make every log look changed, or a made-up log look whole.
 ///
 /// # Errors
 /// [`KeyError`]; a key that somebody else could read or write is not used.
-pub fn read_or_make(config: &Path) -> Result<Keyed, KeyError> {
-    match read(config) {
+pub fn read_or_make(config: &Path, data: &Path) -> Result<Keyed, KeyError> {
+    match read_known(config, data) {
         Err(KeyError::Missing(_)) => {
             make(config)?;
             read(config)
         }
         other => other,
+    }
+}
+
+/// Reads the key, and tells one that was lost from one that was never made.
+///
+/// # Errors
+/// [`KeyError`].
+pub fn read_known(config: &Path, data: &Path) -> Result<Keyed, KeyError> {
+    let Err(KeyError::Missing(path)) = read(config) else {
+        return read(config);
+    };
+    let witness = verify::witness(data);
+    // Somebody else's first start may have made it meanwhile, and a log under it.
+    match (read(config), witness) {
+        (Err(KeyError::Missing(_)), Some(witness)) => Err(KeyError::Lost { path, witness }),
+        (other, _) => other,
     }
 }
 
@@ -136,18 +156,48 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("config/ferrum");
         assert!(matches!(read(&config), Err(KeyError::Missing(_))));
-        let name = read_or_make(&config).ok().unwrap().name();
-        assert_eq!(read_or_make(&config).ok().unwrap().name(), name);
+        let name = read_or_make(&config, dir.path()).ok().unwrap().name();
+        assert_eq!(read_or_make(&config, dir.path()).ok().unwrap().name(), name);
         let mode = fs::metadata(path(&config)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(&config).unwrap().count(), 1);
     }
 
     #[test]
+    fn a_key_that_is_gone_is_not_replaced_while_something_was_written_under_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (config, data) = (dir.path().join("config"), dir.path().join("data"));
+        read_or_make(&config, &data).ok().unwrap();
+        fs::remove_file(path(&config)).unwrap();
+        read_or_make(&config, &data).ok().unwrap();
+        for (file, text, witness) in [
+            ("audit/a.jsonl", "", "the audit log a"),
+            (
+                "sessions/b.jsonl",
+                "{\"type\":\"metadata\",\"audit\":{\"log\":\"b\",\"count\":1,\"head\":\"HEAD\"}}\n",
+                "the session b",
+            ),
+        ] {
+            fs::remove_file(path(&config)).unwrap();
+            let file = data.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, text.replace("HEAD", &"0".repeat(64))).unwrap();
+            let error = read_or_make(&config, &data).err().unwrap();
+            assert!(
+                matches!(&error, KeyError::Lost { witness: by, .. } if by == witness),
+                "{error}"
+            );
+            assert!(!path(&config).exists());
+            fs::remove_file(&file).unwrap();
+            read_or_make(&config, &data).ok().unwrap();
+        }
+    }
+
+    #[test]
     fn an_odd_key_is_named_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = path(dir.path());
-        let said = || read_or_make(dir.path()).err().unwrap().to_string();
+        let said = || read_or_make(dir.path(), dir.path()).err().unwrap().to_string();
         fs::write(&path, "short\n").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(said().contains("64 hexadecimal"), "{}", said());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -191,6 +191,9 @@ impl AuditLog {
         if let Err(error) = self.file.write_all(&line) {
             // No half record stays; should this fail too, the next opening takes it off.
             let _ = self.file.set_len(self.size);
+            if self.size == 0 && self.file.metadata().is_ok_and(|facts| facts.is_file()) {
+                let _ = std::fs::remove_file(&self.path);
+            }
             return Err(AuditError::io(&self.path, "write", &error));
         }
         self.size += line.len() as u64;
@@ -290,12 +293,9 @@ struct Opened {
 fn free_part(directory: &Path, session: &str, from: u32) -> Result<(u32, Opened), AuditError> {
     for part in from..from.saturating_add(PARTS_MAX) {
         let path = place::file(directory, &place::name(session, part));
-        let file = place::open(&path, true)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(error)) => return Err(AuditError::io(&path, "lock", &error)),
-        }
+        let Some(file) = locked(&path)? else {
+            continue;
+        };
         let opened = take_over(path, file)?;
         if opened.size < PART_BYTES_MAX {
             return Ok((part, opened));
@@ -303,6 +303,23 @@ fn free_part(directory: &Path, session: &str, from: u32) -> Result<(u32, Opened)
     }
     let path = place::file(directory, session);
     Err(AuditError::unfit(&path, "has too many parts"))
+}
+
+/// The file of a part, locked; `None` where another process writes it.
+fn locked(path: &Path) -> Result<Option<File>, AuditError> {
+    loop {
+        let file = place::open(path, true)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(AuditError::io(path, "lock", &error)),
+        }
+        let facts = file.metadata().map_err(|e| AuditError::io(path, "look at", &e))?;
+        // Whoever could not begin it has taken it away again.
+        if facts.nlink() > 0 {
+            return Ok(Some(file));
+        }
+    }
 }
 
 /// Finds the end of a log's chain and takes a torn record off it.

@@ -15,7 +15,9 @@ pub(crate) fn fields(n: usize) -> Fields {
 }
 
 pub(crate) fn open(dir: &Path, session: &str) -> AuditLog {
-    AuditLog::open(dir, session, keyed(), fields(0)).unwrap()
+    let mut first = fields(0);
+    first.insert("type".into(), json!("open"));
+    AuditLog::open(dir, session, keyed(), first).unwrap()
 }
 
 fn records(dir: &Path, log: &str) -> (u64, u64) {

@@ -85,7 +85,7 @@ pub fn open(path: &Path, write: bool) -> Result<File, AuditError> {
     if !facts.is_file() {
         return Err(AuditError::unfit(path, "is not a regular file; refused"));
     }
-    if facts.nlink() != 1 {
+    if facts.nlink() > 1 {
         return Err(AuditError::unfit(path, "has a second name (hard link); refused"));
     }
     Ok(file)

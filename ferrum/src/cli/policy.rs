@@ -70,9 +70,9 @@ pub struct CheckArgs {
 /// `ferrum policy explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// bash, read, write, edit, exec, connect or mcp.
+    /// A built-in tool (bash, wait, read, ls, find, grep, write, edit), or exec, connect, mcp.
     #[arg(required_unless_present = "stdin", conflicts_with = "stdin",
-        value_parser = ["bash", "read", "write", "edit", "exec", "connect", "mcp"])]
+        value_parser = ["bash", "wait", "read", "ls", "find", "grep", "write", "edit", "exec", "connect", "mcp"])]
     pub tool: Option<String>,
 
     /// The command, the path, HOST:PORT, or the server's name.

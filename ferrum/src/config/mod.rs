@@ -98,7 +98,7 @@ impl Config {
     /// For a checkout of a stranger's: full isolation or nothing, a home that nobody used before,
     /// no MCP server. The tier is a wish of its own.
     pub fn distrust(&mut self) {
-        self.settings.require = Require::Full;
+        self.settings.require = Some(Require::Full);
         self.settings.tools.home = HomeMode::Fresh;
         self.settings.mcp_enabled = false;
         for key in ["isolation.require", "tools.home", "mcp_enabled"] {

@@ -20,7 +20,8 @@ pub struct Settings {
     pub diff_mode: DiffMode,
     pub safety: Safety,
     pub tools: Tools,
-    pub require: Require,
+    /// `None` means the tier's own default.
+    pub require: Option<Require>,
     pub ancestors: Ancestors,
     pub limits: Limits,
     pub skills_external_symlinks: bool,
@@ -214,7 +215,7 @@ impl Default for Settings {
                 ceiling: Tier::Low,
             },
             tools: Tools::default(),
-            require: Require::Kernel,
+            require: None,
             ancestors: Ancestors::All,
             limits: LIMITS,
             skills_external_symlinks: false,

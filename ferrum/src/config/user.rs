@@ -85,7 +85,7 @@ fn read<'a>(
             ("kernel", Require::Kernel),
             ("full", Require::Full),
         ];
-        set(&mut settings.require, section.choice("require", &words)?);
+        settings.require = section.choice("require", &words)?;
         section.finish();
     }
     if let Some(section) = top.section("project")? {
@@ -295,7 +295,7 @@ mod tests {
              [[mcp.servers]]\nname = \"time\"\ncommand = \"uvx\"\nargs = [\"mcp-server-time\"]\n",
         );
         assert_eq!(found.max_tool_rounds, 7);
-        assert_eq!(found.require, Require::Full);
+        assert_eq!(found.require, Some(Require::Full));
         assert_eq!(found.ancestors, Ancestors::Nearest);
         assert_eq!((found.limits.memory, found.limits.pids), (2 << 30, 10));
         assert_eq!(found.tools.shell, Shell::Auto);

@@ -4,7 +4,7 @@ mod show;
 
 use super::write_out;
 use crate::audit::key::{self, KeyError};
-use crate::audit::verify::{self, Checked};
+use crate::audit::verify::{self, Checked, Proof};
 use crate::audit::{chain::Keyed, place};
 use crate::cli::{AuditCommand, AuditVerifyArgs};
 use crate::config::Dirs;
@@ -19,44 +19,38 @@ pub fn run(asked: &AuditCommand) -> Result<ExitCode, Failure> {
     let dirs = Dirs::of_process()?;
     // What is read was written by others too: this process gives up what it does not need.
     let _ = confine(&dirs, Configures::State);
-    let keyed = match key::read(&dirs.config) {
-        Err(KeyError::Missing(path)) => {
-            if place::all(&place::directory(&dirs.data))?.is_empty() {
-                return Ok(ExitCode::SUCCESS);
-            }
-            return Err(KeyError::Missing(path).into());
-        }
-        other => other?,
+    let keyed = match key::read_known(&dirs.config, &dirs.data) {
+        Err(KeyError::Missing(_)) => None,
+        other => Some(other?),
     };
-    match asked {
-        AuditCommand::Verify(asked) => check(&dirs, &keyed, asked),
-        AuditCommand::Show(asked) => show::run(&dirs, &keyed, asked),
+    match (asked, keyed) {
+        (AuditCommand::Verify(asked), keyed) => check(&dirs, keyed.as_ref(), asked),
+        (AuditCommand::Show(asked), Some(keyed)) => show::run(&dirs, &keyed, asked),
+        (AuditCommand::Show(asked), None) => match &asked.session {
+            Some(session) => Err(no_log(session)),
+            None => Ok(ExitCode::SUCCESS),
+        },
     }
 }
 
-fn check(dirs: &Dirs, keyed: &Keyed, asked: &AuditVerifyArgs) -> Result<ExitCode, Failure> {
-    let rows = verify::all(&dirs.data, keyed, asked.session.as_deref())?;
-    if let Some(session) = asked.session.as_ref().filter(|_| rows.is_empty()) {
+/// Without a key there are no logs.
+fn check(dirs: &Dirs, keyed: Option<&Keyed>, asked: &AuditVerifyArgs) -> Result<ExitCode, Failure> {
+    let session = asked.session.as_deref();
+    let proof = match keyed {
+        Some(keyed) => verify::all(&dirs.data, keyed, session)?,
+        None => Proof::default(),
+    };
+    if let Some(session) = session
+        && proof.logs.is_empty()
+        && proof.sessions.is_empty()
+    {
         return Err(no_log(session));
     }
-    let damaged = rows.iter().filter(|row| row.damage.is_some()).count();
+    let damaged = proof.damaged();
     if asked.json {
-        let logs: Vec<Value> = rows.iter().map(as_json).collect();
-        write_out(&format!(
-            "{}\n",
-            json!({ "version": 1, "damaged": damaged, "logs": logs })
-        ))?;
+        write_out(&format!("{}\n", as_json(&proof)))?;
     } else {
-        let mut text: String = rows.iter().map(in_words).collect();
-        let records: u64 = rows.iter().map(|row| row.records).sum();
-        text.push_str(&match damaged {
-            0 => format!(
-                "{} logs with {records} records are as they were written\n",
-                rows.len()
-            ),
-            damaged => format!("{damaged} of {} logs are damaged\n", rows.len()),
-        });
-        write_out(&text)?;
+        write_out(&in_words(&proof))?;
     }
     Ok(if damaged == 0 {
         ExitCode::SUCCESS
@@ -73,24 +67,70 @@ fn no_log(session: &str) -> Failure {
     .with_hint("ferrum sessions list names the sessions")
 }
 
-fn in_words(row: &Checked) -> String {
+fn in_words(proof: &Proof) -> String {
+    let mut text: String = proof.logs.iter().map(log_in_words).collect();
+    for doubt in &proof.sessions {
+        text.push_str(&format!(
+            "session {}: DAMAGED: it {}\n",
+            doubt.session, doubt.what
+        ));
+    }
+    let records: u64 = proof.logs.iter().map(|row| row.records).sum();
+    let logs = proof.logs.len();
+    text.push_str(&match (logs, proof.damaged()) {
+        (0, 0) => "there are no audit logs\n".to_owned(),
+        (_, 0) => format!(
+            "{} with {} as written\n",
+            counted(logs as u64, "log"),
+            counted(records, "record")
+        ),
+        (_, damaged) => format!("{damaged} of {logs} logs and their sessions are damaged\n"),
+    });
+    text
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
+
+fn log_in_words(row: &Checked) -> String {
     let torn = match row.torn {
         0 => String::new(),
         bytes => format!("; {bytes} bytes behind them were being written when the process ended"),
     };
+    let records = counted(row.records, "record");
     match &row.damage {
-        None => format!("{}: {} records{torn}\n", row.log, row.records),
-        Some(damage) => format!(
-            "{}: DAMAGED: record {} {}; the {} before it are as they were written\n",
-            row.log,
-            damage.record,
-            damage.what,
-            row.records.min(damage.record)
-        ),
+        None => format!("{}: {records}{torn}\n", row.log),
+        Some(damage) => {
+            let Some(record) = damage.record else {
+                return format!("{}: DAMAGED: {}\n", row.log, damage.what);
+            };
+            let proven = match row.records.min(record) {
+                0 => "nothing is proven".to_owned(),
+                1 => "the one before it is as it was written".to_owned(),
+                proven => format!("the {proven} before it are as they were written"),
+            };
+            format!(
+                "{}: DAMAGED: record {record} {}; {proven}\n",
+                row.log, damage.what
+            )
+        }
     }
 }
 
-fn as_json(row: &Checked) -> Value {
+fn as_json(proof: &Proof) -> Value {
+    let logs: Vec<Value> = proof.logs.iter().map(log_as_json).collect();
+    let sessions = proof.sessions.iter();
+    let sessions: Vec<Value> = sessions
+        .map(|doubt| json!({ "session": doubt.session, "what": doubt.what }))
+        .collect();
+    json!({ "version": 1, "damaged": proof.damaged(), "logs": logs, "sessions": sessions })
+}
+
+fn log_as_json(row: &Checked) -> Value {
     let (session, part) = place::session_of(&row.log);
     let damage = row.damage.as_ref();
     json!({

@@ -5,7 +5,7 @@ use super::opening::{Audit, Opening, header};
 use super::signals::Signals;
 use crate::agent::event::{Event, Interrupted, Reason, Sink, TurnEnd};
 use crate::agent::message::Message;
-use crate::agent::redact::Redactor;
+use crate::agent::redact::{Redacted, Redactor};
 use crate::agent::session::Session;
 use crate::agent::turn::{Conversation, End, State, Turn, TurnError};
 use crate::audit::chain::Keyed;
@@ -177,8 +177,9 @@ impl<'a, H: ToolHost> Dialogue<'a, H> {
             return Err(self.told(Failure::new(Kind::Usage, error.to_string())));
         }
         let granted = self.host.granted();
+        let mut shown = Redacted::new(&mut *self.output, &self.redactor);
         let mut sink = Counted {
-            inner: &mut *self.output,
+            inner: &mut shown,
             ledger: &self.ledger,
         };
         let open = |ready: Ready| self.opening.open(granted, ready);

@@ -27,14 +27,15 @@ enum Input {
 /// Answers message after message until stdin ends.
 ///
 /// # Errors
-/// The end of the last turn that was not answered, once stdin is over; at once, a signal and
-/// whatever keeps every turn from being played. All have been told as events.
+/// Once stdin is over, the end of the last message that was not answered; where all were, the last
+/// line that was no message. At once, a signal and whatever keeps every turn from being played. All
+/// have been told as events.
 pub async fn run<H: ToolHost>(dialogue: &mut Dialogue<'_, H>, signals: &mut Signals) -> Result<(), Failure> {
     if let Err(failure) = dialogue.open().await {
         return Err(dialogue.told(failure));
     }
     let mut inputs = listen().map_err(|failure| dialogue.told(failure))?;
-    let mut last = Ok(());
+    let (mut last, mut wrong) = (Ok(()), Ok(()));
     loop {
         let input = tokio::select! {
             biased;
@@ -45,14 +46,14 @@ pub async fn run<H: ToolHost>(dialogue: &mut Dialogue<'_, H>, signals: &mut Sign
             input = inputs.recv() => input,
         };
         match input {
-            None => return last,
+            None => return last.and(wrong),
             Some(Input::Message(text)) => match dialogue.turn(Message::text(Role::User, text), signals).await
             {
                 Err(failure) if is_final(failure.kind) => return Err(failure),
                 Err(failure) => last = Err(failure),
                 Ok(()) => {}
             },
-            Some(Input::Wrong(what)) => drop(dialogue.told(Failure::new(Kind::Usage, what))),
+            Some(Input::Wrong(what)) => wrong = Err(dialogue.told(Failure::new(Kind::Usage, what))),
             Some(Input::Broken(what)) => return Err(dialogue.told(Failure::new(Kind::Error, what))),
         }
     }

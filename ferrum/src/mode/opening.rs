@@ -21,6 +21,8 @@ pub struct Opening {
     pub path: PathBuf,
     audit: Audit,
     has_header: bool,
+    /// It held nothing at all.
+    is_new: bool,
     header: Map<String, Value>,
 }
 
@@ -48,13 +50,16 @@ impl Opening {
             path,
             audit,
             has_header: false,
+            is_new: true,
             header,
         };
         if opening.path.symlink_metadata().is_err() {
             return Ok((opening, TakenUp::default()));
         }
+        // Before anything is asked: no writer would go on with an end that none has left.
+        let is_torn = check::is_torn(&opening.path)?;
         let loaded = log::load(&opening.path)?;
-        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() && !check::is_torn(&opening.path)? {
+        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() && !is_torn {
             // Never the work of a session writer, nor of a crash: not ours to append to.
             let what = "is not a session file";
             return Err(LogError::Unfit {
@@ -62,6 +67,7 @@ impl Opening {
                 what,
             });
         }
+        opening.is_new = loaded.records.is_empty() && loaded.diagnostics.is_empty();
         let mut records = loaded.records.iter();
         opening.has_header = records.any(|(_, record)| matches!(record.body, record::Body::Header(_)));
         let messages = record::conversation(loaded.records.into_iter().map(|(_, record)| record));
@@ -96,23 +102,37 @@ impl Opening {
                 "containment": ready.containment.name(),
             }),
         );
+        let header = record::header(fields.clone());
+        fields.remove("mode");
+        fields.remove("cwd");
+        let metadata = record::metadata(&fields);
         if self.has_header {
-            fields.remove("mode");
-            fields.remove("cwd");
-            log.append(record::metadata(&fields))?;
+            log.append(metadata)?;
+        } else if self.is_new {
+            log.begin(header, metadata)?;
         } else {
-            log.append(record::header(fields))?;
+            log.append(header)?;
         }
         let facts = json!({
             "session": select::id(&self.path),
             "provider": self.header.get("provider"),
             "model": self.header.get("model"),
             "resumed": self.has_header,
+            "session_file": self.elsewhere(),
         });
         let first = audit::record::open(facts, granted, &ready);
         let id = select::id(&self.path);
         let audit = AuditLog::open(&self.audit.directory, &id, self.audit.keyed.clone(), first)?;
         Ok(Session::new(log, audit, ready))
+    }
+}
+
+impl Opening {
+    /// The session's file where it is none of the data directory's.
+    fn elsewhere(&self) -> Option<String> {
+        let sessions = self.audit.directory.with_file_name("sessions");
+        let is_ours = self.path.parent() == Some(sessions.as_path());
+        (!is_ours).then(|| self.path.display().to_string())
     }
 }
 

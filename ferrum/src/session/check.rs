@@ -1,11 +1,10 @@
 //! What a session file holds, what is wrong with it, and what taking it up again would do.
 
-use super::log::{self, LogError};
+use super::log::{self, End, LogError};
 use super::record::{self, Body, Record};
 use super::select;
 use crate::agent::message::{Message, Role, close_pairs};
 use serde_json::{Map, Value, json};
-use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Characters of a message in a summary.
@@ -158,7 +157,7 @@ fn look_at(report: &mut Report, records: &[(usize, Record)]) {
 /// True where the file does not end with a line end.
 ///
 /// # Errors
-/// [`LogError`] when it cannot be read.
+/// When it cannot be read, or ends in what no writer mends.
 pub fn is_torn(path: &Path) -> Result<bool, LogError> {
     Ok(torn_bytes(path)?.is_some())
 }
@@ -168,25 +167,14 @@ struct Torn {
     whole: bool,
 }
 
-/// What stands behind the last line end.
+/// What stands behind the last line end, as the next writer will find it.
 fn torn_bytes(path: &Path) -> Result<Option<Torn>, LogError> {
-    let mut file = log::open_to_read(path)?;
-    let failed = |error: io::Error| LogError::Io {
-        path: path.to_owned(),
-        step: "read",
-        what: error.to_string(),
-    };
-    let length = file.metadata().map_err(failed)?.len();
-    let window = length.min(log::RECORD_BYTES_MAX as u64);
-    file.seek(SeekFrom::Start(length - window)).map_err(failed)?;
-    let mut tail = Vec::new();
-    file.take(window).read_to_end(&mut tail).map_err(failed)?;
-    let start = tail.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-    let rest = &tail[start..];
-    Ok((!rest.is_empty()).then(|| Torn {
-        bytes: rest.len() as u64,
-        whole: matches!(serde_json::from_slice::<Value>(rest), Ok(Value::Object(_))),
-    }))
+    let file = log::open_to_read(path)?;
+    Ok(match log::end(&file, path)? {
+        End::Line => None,
+        End::Whole(bytes) => Some(Torn { bytes, whole: true }),
+        End::Torn(bytes) => Some(Torn { bytes, whole: false }),
+    })
 }
 
 #[cfg(test)]

@@ -57,8 +57,19 @@ pub struct Log {
 
 enum Job {
     Append(Vec<u8>),
+    /// Comes before every [`Job::Append`].
+    Begin(Beginning),
     /// Answered when everything before it is synced.
     Sync(oneshot::Sender<Result<(), LogError>>),
+}
+
+/// The first record of a process: which one it is shows only under the lock, since others may begin
+/// the same session at the same time.
+struct Beginning {
+    /// Where the file is still empty.
+    header: Vec<u8>,
+    /// Where somebody else has begun it.
+    metadata: Vec<u8>,
 }
 
 impl Log {
@@ -92,6 +103,22 @@ impl Log {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Begins a new session with `header`; where another process was quicker, goes on with it and
+    /// states `metadata`. The first line that is handed over.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub fn begin(&self, header: Vec<u8>, metadata: Vec<u8>) -> Result<(), LogError> {
+        let bytes = header.len().max(metadata.len());
+        if bytes > RECORD_BYTES_MAX {
+            return Err(LogError::TooLarge { bytes });
+        }
+        let beginning = Beginning { header, metadata };
+        self.to_writer
+            .send(Job::Begin(beginning))
+            .map_err(|_| LogError::Stopped)
     }
 
     /// Hands one line over. Its failure is reported by the next [`Log::durable`].
@@ -137,20 +164,42 @@ struct Writer {
     file: File,
 }
 
+/// What is written at once.
+#[derive(Default)]
+struct Lines {
+    beginning: Option<Beginning>,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    fn are_none(&self) -> bool {
+        self.beginning.is_none() && self.rest.is_empty()
+    }
+
+    fn after(self, bytes_before: u64) -> Vec<u8> {
+        let first = self.beginning.map(|beginning| match bytes_before {
+            0 => beginning.header,
+            _ => beginning.metadata,
+        });
+        [first.unwrap_or_default(), self.rest].concat()
+    }
+}
+
 impl Writer {
     fn serve(mut self, existed: bool, jobs: &mpsc::Receiver<Job>) {
         let mut failed = self.begin(existed).err();
         while let Ok(first) = jobs.recv() {
-            let mut lines = Vec::new();
+            let mut lines = Lines::default();
             let mut waiting = Vec::new();
             for job in std::iter::once(first).chain(std::iter::from_fn(|| jobs.try_recv().ok())) {
                 match job {
-                    Job::Append(line) => lines.extend_from_slice(&line),
+                    Job::Append(line) => lines.rest.extend_from_slice(&line),
+                    Job::Begin(beginning) => lines.beginning = Some(beginning),
                     Job::Sync(done) => waiting.push(done),
                 }
             }
-            if failed.is_none() && !lines.is_empty() {
-                failed = self.locked(|writer| writer.append(&lines)).err();
+            if failed.is_none() && !lines.are_none() {
+                failed = self.locked(|writer| writer.append(lines)).err();
             }
             for done in waiting {
                 // Someone who no longer waits has been cancelled.
@@ -169,85 +218,116 @@ impl Writer {
 
     fn locked<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
         self.file.lock().map_err(|e| io_error(&self.path, "lock", &e))?;
+        // Whoever could not begin it has taken it away again.
+        while self.facts()?.nlink() == 0 {
+            self.file = open_checked(&self.path, true)?;
+            self.file.lock().map_err(|e| io_error(&self.path, "lock", &e))?;
+        }
         let result = work(self);
         let unlocked = self.file.unlock().map_err(|e| io_error(&self.path, "unlock", &e));
         result.and_then(|value| unlocked.map(|()| value))
     }
 
-    fn append(&mut self, lines: &[u8]) -> Result<(), LogError> {
+    fn append(&mut self, lines: Lines) -> Result<(), LogError> {
         // Another writer may have died since.
         self.repair()?;
         let before = self.length()?;
-        let written = self.file.write_all(lines).and_then(|()| self.file.sync_data());
+        let lines = lines.after(before);
+        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
         written.map_err(|error| {
             // No half record stays behind; should this fail too, the next opening repairs it.
             let _ = self.file.set_len(before);
+            if before == 0 && self.facts().is_ok_and(|facts| facts.is_file()) {
+                let _ = std::fs::remove_file(&self.path);
+            }
             io_error(&self.path, "write", &error)
         })
     }
 
     /// Ends the file with a newline: a last record that is whole gets one, a torn one goes.
     fn repair(&mut self) -> Result<(), LogError> {
-        let length = self.length()?;
-        let start = self.start_of_last_line(length)?;
-        if start == length {
-            return Ok(());
-        }
-        let size = usize::try_from(length - start).unwrap_or(usize::MAX);
-        let mut tail = vec![0; size];
-        self.file
-            .read_exact_at(&mut tail, start)
-            .map_err(|e| io_error(&self.path, "read", &e))?;
-        let whole = matches!(serde_json::from_slice::<Value>(&tail), Ok(Value::Object(_)));
-        if !whole && start == 0 && tail.iter().any(|&b| b != 0) && tail[0] != b'{' {
-            // Never the work of a session writer: not ours to cut.
-            return Err(LogError::Unfit {
-                path: self.path.clone(),
-                what: "is not a session file",
-            });
-        }
-        let mended = if whole {
-            self.file.write_all(b"\n")
-        } else {
-            self.file.set_len(start)
+        let mended = match end(&self.file, &self.path)? {
+            End::Line => return Ok(()),
+            End::Whole(_) => self.file.write_all(b"\n"),
+            End::Torn(bytes) => self.file.set_len(self.length()?.saturating_sub(bytes)),
         };
         mended
             .and_then(|()| self.file.sync_data())
             .map_err(|e| io_error(&self.path, "repair the last record of", &e))
     }
 
-    /// Where the bytes after the last newline begin.
-    fn start_of_last_line(&self, length: u64) -> Result<u64, LogError> {
-        let mut end = length;
-        let mut block = Vec::new();
-        while end > 0 {
-            if length - end > RECORD_BYTES_MAX as u64 {
-                let what = "ends in more than 16 MiB without a line end";
-                return Err(LogError::Unfit {
-                    path: self.path.clone(),
-                    what,
-                });
-            }
-            // The usual end needs one byte.
-            let step = if end == length { 1 } else { TAIL_STEP.min(end) };
-            block.resize(usize::try_from(step).unwrap_or(1), 0);
-            self.file
-                .read_exact_at(&mut block, end - step)
-                .map_err(|e| io_error(&self.path, "read", &e))?;
-            if let Some(at) = block.iter().rposition(|&b| b == b'\n') {
-                return Ok(end - step + at as u64 + 1);
-            }
-            end -= step;
-        }
-        Ok(0)
+    fn length(&self) -> Result<u64, LogError> {
+        self.facts().map(|facts| facts.len())
     }
 
-    fn length(&self) -> Result<u64, LogError> {
+    fn facts(&self) -> Result<std::fs::Metadata, LogError> {
         self.file
             .metadata()
-            .map(|m| m.len())
             .map_err(|e| io_error(&self.path, "look at", &e))
     }
+}
+
+/// How a file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With a line end, or it is empty.
+    Line,
+    /// With a record of so many bytes that lacks its line end.
+    Whole(u64),
+    /// With so many bytes of a record that a crash cut.
+    Torn(u64),
+}
+
+/// Looks at the end of a session file, and at no more of it than a record could take.
+///
+/// # Errors
+/// [`LogError`] for an end that no session writer leaves: it is not ours to mend.
+pub(super) fn end(file: &File, path: &Path) -> Result<End, LogError> {
+    let failed = |error: io::Error| io_error(path, "read", &error);
+    let unfit = |what| {
+        Err(LogError::Unfit {
+            path: path.to_owned(),
+            what,
+        })
+    };
+    let length = file.metadata().map_err(failed)?.len();
+    let Some(start) = start_of_last_line(file, length).map_err(failed)? else {
+        return unfit("ends in more than 16 MiB without a line end");
+    };
+    if start == length {
+        return Ok(End::Line);
+    }
+    let bytes = length - start;
+    let mut tail = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut tail, start).map_err(failed)?;
+    if matches!(serde_json::from_slice::<Value>(&tail), Ok(Value::Object(_))) {
+        return Ok(End::Whole(bytes));
+    }
+    if start == 0 && tail.iter().any(|&b| b != 0) && tail[0] != b'{' {
+        // Never the work of a session writer: not ours to cut.
+        return unfit("is not a session file");
+    }
+    Ok(End::Torn(bytes))
+}
+
+/// Where the bytes after the last newline begin; `None` where they are more than a record.
+fn start_of_last_line(file: &File, length: u64) -> io::Result<Option<u64>> {
+    let mut end = length;
+    let mut block = Vec::new();
+    while end > 0 {
+        if length - end > RECORD_BYTES_MAX as u64 {
+            return Ok(None);
+        }
+        // The usual end needs one byte.
+        let step = if end == length { 1 } else { TAIL_STEP.min(end) };
+        block.resize(usize::try_from(step).unwrap_or(1), 0);
+        file.read_exact_at(&mut block, end - step)?;
+        if let Some(at) = block.iter().rposition(|&b| b == b'\n') {
+            return Ok(Some(end - step + at as u64 + 1));
+        }
+        end -= step;
+    }
+    Ok(Some(0))
 }
 
 fn io_error(path: &Path, step: &'static str, error: &io::Error) -> LogError {
@@ -309,7 +389,7 @@ fn open_checked(path: &Path, write: bool) -> Result<File, LogError> {
     if !facts.is_file() {
         return unfit("is not a regular file; refused");
     }
-    if facts.nlink() != 1 {
+    if facts.nlink() > 1 {
         return unfit("has a second name (hard link); refused");
     }
     Ok(file)

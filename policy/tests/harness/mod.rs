@@ -76,7 +76,7 @@ pub(crate) fn grant(tier: Tier, shell: ShellMode) -> Grant {
         tier,
         network: None,
         shell,
-        require: Require::Kernel,
+        require: Some(Require::Kernel),
         tools_allow: None,
         tools_deny: Vec::new(),
         max_tool_rounds: 0,

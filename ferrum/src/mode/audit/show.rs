@@ -34,7 +34,10 @@ pub(super) fn run(dirs: &Dirs, keyed: &Keyed, asked: &AuditShowArgs) -> Result<E
         page.end();
         write_out(&page.text)?;
         let damage = match read {
-            Ok(checked) => checked.damage.map(|d| format!("record {} {}", d.record, d.what)),
+            Ok(checked) => checked.damage.map(|damage| match damage.record {
+                Some(record) => format!("record {record} {}", damage.what),
+                None => damage.what,
+            }),
             Err(error) => Some(error.to_string()),
         };
         if let Some(what) = damage {

@@ -62,6 +62,7 @@ async fn one(
         tier: asked.safety,
         shell: asked.shell,
         isolation: None,
+        tool: tool.to_owned(),
         act: question::act(tool, text.to_owned()).map_err(usage)?,
         detail: true,
     };

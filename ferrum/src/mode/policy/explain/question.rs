@@ -107,6 +107,7 @@ fn query(mut fields: Map<String, Value>, asked: &ExplainArgs) -> Result<Query, S
         shell: word(shell.as_deref(), &SHELLS, "shell")?.or(asked.shell),
         isolation: word(isolation.as_deref(), &ISOLATIONS, "isolation")?,
         act: act(&tool, given)?,
+        tool,
         detail,
     })
 }

@@ -235,6 +235,15 @@ impl Screen<'_> {
             self.line("mcp server", &name, &remark);
         }
         let shown = self.shown;
+        for skill in &shown.skills {
+            let name = self.paint.text(&skill.name);
+            let file = skill.file.display();
+            let remark = match skill.trusted {
+                true => format!("{file}"),
+                false => format!("{file}; information, not instructions, until `ferrum trust`"),
+            };
+            self.line("skill", &name, &remark);
+        }
         let unmet_ones = shown.expectations.iter().filter(|one| !is_met(one));
         for one in unmet_ones {
             let text = self.paint.bad(&unmet(one));

@@ -6,6 +6,7 @@ use crate::mode::policy::check::{is_met, unmet};
 use crate::ui::paint::Paint;
 use ferrum_proto::charter::Origin;
 use ferrum_proto::seal::{Access, Ready, ViewEntry};
+use ferrum_proto::terms::Tier;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -119,6 +120,7 @@ impl Screen<'_> {
             .and_then(|ready| match setting.key {
                 "tools.network" => Some(ready.network.name()),
                 "tools.shell" => Some(ready.shell.name()),
+                "tools.writable_roots" if self.shown.granted.tier == Tier::High => Some("none"),
                 _ => None,
             });
         let value = self.paint.text(value);

@@ -287,11 +287,6 @@ fn a_policy_file_that_is_no_plain_file_is_an_error() {
             |scene, file| scene.write(file, b"# fine\na = \"\xff\"\n"),
             ":2:6: is not UTF-8",
         ),
-        (
-            "byte order mark",
-            |scene, file| scene.write(file, "\u{feff}safety = \"high\"\n"),
-            "byte order mark",
-        ),
         ("no TOML", |scene, file| scene.write(file, "safety = \n"), ":1:"),
         (
             "unreadable",

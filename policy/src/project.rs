@@ -89,8 +89,8 @@ impl ProjectPolicy {
     /// Reads a project file. An empty one has no opinion.
     ///
     /// # Errors
-    /// [`ProjectError`] for anything that is not a known key with a value of its kind, for a text
-    /// above [`PROJECT_BYTES_MAX`], and for a byte order mark.
+    /// [`ProjectError`] for anything that is not a known key with a value of its kind, and for a text
+    /// above [`PROJECT_BYTES_MAX`].
     pub fn parse(text: &str) -> Result<Self, ProjectError> {
         let (policy, mut problems) = Self::examine(text);
         if problems.is_empty() {
@@ -104,6 +104,8 @@ impl ProjectPolicy {
     /// the text. What could be read counts only when nothing is wrong.
     #[must_use]
     pub fn examine(text: &str) -> (Self, Vec<ProjectError>) {
+        // A byte order mark says nothing; places are counted after it.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let reader = Reader {
             text,
             lines: text.match_indices('\n').map(|(at, _)| at + 1).collect(),
@@ -212,10 +214,6 @@ impl Reader<'_> {
         if text.len() > PROJECT_BYTES_MAX {
             let message = format!("the file is larger than {PROJECT_BYTES_MAX} bytes");
             return Err(self.error(&whole, message, ""));
-        }
-        if text.starts_with('\u{feff}') {
-            let message = "the file begins with a byte order mark";
-            return Err(self.error(&whole, message, "save it as UTF-8 without one"));
         }
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
@@ -638,12 +636,13 @@ mod tests {
             "[tools]\n[tools]\n",
             "safety",
             "[",
-            "\u{feff}safety = \"low\"",
             "[[expect]]\ntool = \"bash\"\n",
         ] {
             let error = error(text);
             assert!(error.place.line >= 1 && error.place.column >= 1, "{text}");
         }
+        assert_eq!(error("\u{feff}x = 1").place, Place { line: 1, column: 1 });
+        assert!(ProjectPolicy::parse("\u{feff}safety = \"high\"").is_ok());
         let big = format!("#{}", "x".repeat(PROJECT_BYTES_MAX));
         assert!(ProjectPolicy::parse(&big).is_err());
     }

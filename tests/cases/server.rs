@@ -70,13 +70,11 @@ fn made(mut step: Keys, ground: &Ground) -> Result<Vec<u8>, String> {
 }
 
 fn one(mut keys: Keys, generated: Option<&[u8]>, ground: &Ground) -> Result<Answer, String> {
-    let status = keys.whole("status")?.ok_or("an answer without a status")?;
-    let mut head = format!("HTTP/1.1 {status} Status\r\nconnection: close\r\n");
-    for (name, value) in keys.part("headers")?.unwrap_or_default().rest() {
-        let value = value.as_str().ok_or("a header that is no text")?;
-        head.push_str(&format!("{name}: {}\r\n", dated(value)));
-    }
-    head.push_str("\r\n");
+    let head = if keys.flag("raw")?.unwrap_or(false) {
+        String::new()
+    } else {
+        head(&mut keys)?
+    };
     let name = keys.text("body")?.ok_or("an answer without a body")?;
     let path = ground.copies().join(&name);
     let body = match generated {
@@ -93,6 +91,16 @@ fn one(mut keys: Keys, generated: Option<&[u8]>, ground: &Ground) -> Result<Answ
     let pieces = pieces(&body, &mut keys)?;
     keys.nothing_left("an answer")?;
     Ok(Answer { head, pieces, end })
+}
+
+fn head(keys: &mut Keys) -> Result<String, String> {
+    let status = keys.whole("status")?.ok_or("an answer without a status")?;
+    let mut head = format!("HTTP/1.1 {status} Status\r\nconnection: close\r\n");
+    for (name, value) in keys.part("headers")?.unwrap_or_default().rest() {
+        let value = value.as_str().ok_or("a header that is no text")?;
+        head.push_str(&format!("{name}: {}\r\n", dated(value)));
+    }
+    Ok(head + "\r\n")
 }
 
 fn pieces(body: &[u8], keys: &mut Keys) -> Result<Vec<Vec<u8>>, String> {

@@ -9,9 +9,9 @@ use ferrum_tests::who::{everyone, ordinary};
 use serde_json::Value;
 
 /// Room for the first request with all tools, where each byte is a token.
-const ROOMY: u32 = 32_768;
+pub const ROOMY: u32 = 32_768;
 
-const CALLS_THEN_ANSWERS: Scripted<'_> = Scripted {
+pub const CALLS_THEN_ANSWERS: Scripted<'_> = Scripted {
     scripts: &[
         (
             "<|call|>",
@@ -32,7 +32,7 @@ const CALLS_THEN_ANSWERS: Scripted<'_> = Scripted {
     choice: "{% if messages[-1].role == 'tool' %}<|answer|>{% else %}<|call|>{% endif %}",
 };
 
-const THINKS: Scripted<'_> = Scripted {
+pub const THINKS: Scripted<'_> = Scripted {
     scripts: &[(
         "<|think|>",
         &["<think>\n", "weighing", " it", "\n</think>\n\n", "Forty", "-two."],
@@ -55,7 +55,7 @@ const BABBLES: Scripted<'_> = Scripted {
     choice: "<|babble|>",
 };
 
-const TALKS: Scripted<'_> = Scripted {
+pub const TALKS: Scripted<'_> = Scripted {
     scripts: &[("<|talk|>", &["Hello", " from", " a", " script."])],
     choice: "<|talk|>",
 };
@@ -75,20 +75,20 @@ fn scripted(model: &Scripted<'_>, context: u32) -> Option<Server> {
     Some(Server::start(&python, &file, context))
 }
 
-fn print(scene: &Scene, words: &[&str]) -> Run {
+pub fn print(scene: &Scene, words: &[&str]) -> Run {
     let mut run = scene.ferrum(words);
     run.deadline = DEADLINE;
     run
 }
 
 #[track_caller]
-fn expect(output: &Output, status: i32) {
+pub fn expect(output: &Output, status: i32) {
     assert!(!output.timed_out, "hangs: {}", output.all());
     assert_eq!(output.status, Some(status), "{}", output.all());
 }
 
 /// The records of the session named `name`; each line must be one.
-fn records(scene: &Scene, name: &str) -> Vec<Value> {
+pub fn records(scene: &Scene, name: &str) -> Vec<Value> {
     let file = scene.data_dir().join(format!("sessions/{name}.jsonl"));
     let text = std::fs::read_to_string(file).expect("the session");
     text.lines()
@@ -97,7 +97,7 @@ fn records(scene: &Scene, name: &str) -> Vec<Value> {
 }
 
 /// The blocks of one type in the session's messages.
-fn blocks(records: &[Value], kind: &str) -> Vec<Value> {
+pub fn blocks(records: &[Value], kind: &str) -> Vec<Value> {
     let contents = records
         .iter()
         .filter_map(|record| record["message"]["content"].as_array());

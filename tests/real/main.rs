@@ -3,5 +3,6 @@
 //! What is not installed is named and passed over; where `FERRUM_REQUIRE_REAL=1` it fails.
 
 mod gguf;
+mod litellm;
 mod llama;
 mod server;

@@ -83,7 +83,9 @@ pub(super) async fn open(
     let mut session = open(ready)?;
     session.turns = 1;
     if let Some(user) = user.filter(|message| message.role == Role::User) {
-        session.log.append(record::message(user))?;
+        for line in record::messages(user) {
+            session.log.append(line)?;
+        }
     }
     Ok(session)
 }

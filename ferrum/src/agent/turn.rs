@@ -469,7 +469,9 @@ impl<H: ToolHost, S: Sink> Turn<'_, H, S> {
     /// Adds to the conversation and hands the record to the session's writer.
     fn push(&mut self, message: Message) -> Result<(), LogError> {
         if let Some(session) = &self.session {
-            session.log.append(record::message(&message))?;
+            for line in record::messages(&message) {
+                session.log.append(line)?;
+            }
         }
         self.conversation.messages.push(message);
         Ok(())

@@ -6,7 +6,7 @@ use super::preset::{PRESETS, Preset};
 use super::settings::ProviderEntry;
 use crate::cli::ModelArgs;
 use crate::provider::{ProviderKind, Thinking, address};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 /// The model that answers this session. Has no `Debug`: it holds the key.
 pub struct ProviderChoice {
@@ -136,6 +136,11 @@ impl Config {
             return Ok(None);
         };
         match self.environment.secret(variable) {
+            Some(key) if key.expose_secret().contains(char::is_control) => Err(ConfigError::file(
+                &self.file,
+                format!("the key of provider `{name}` in the variable {variable} holds a control character"),
+                "put the key alone into it, without a line end",
+            )),
             Some(key) => Ok(Some(key)),
             None => Err(ConfigError::file(
                 &self.file,
@@ -173,7 +178,6 @@ const FAKE: &str = "fake";
 mod tests {
     use super::*;
     use crate::config::Environment;
-    use secrecy::ExposeSecret;
 
     fn config(text: &str, vars: &[(&str, &str)]) -> Config {
         let vars = [("HOME", "/home/ada")].iter().chain(vars);

@@ -8,10 +8,12 @@ pub(super) const HEAD_BYTES_MAX: u64 = 32 << 10;
 
 /// What a head says; other keys are other programs'.
 #[derive(Debug, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "kebab-case")]
 pub(super) struct FrontMatter {
     pub name: Option<String>,
     pub description: Option<String>,
+    /// Only the operator calls it up; the model is not told of it.
+    pub disable_model_invocation: bool,
 }
 
 /// Reads the head off the beginning of a file.

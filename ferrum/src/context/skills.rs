@@ -32,6 +32,8 @@ struct Skill {
     id: (u64, u64),
     instruction: Instruction,
     of_user: bool,
+    /// The model may call it up by itself.
+    for_model: bool,
 }
 
 /// One place where skills lie.
@@ -102,7 +104,7 @@ fn selected(sources: &Sources<'_>, notices: &mut Vec<String>) -> Vec<Skill> {
         let more = search.found;
         more.into_iter().for_each(|skill| add(&mut found, skill, notices));
     }
-    found.retain(|skill| is_selected(&skill.name, selection));
+    found.retain(|skill| skill.for_model && is_selected(&skill.name, selection));
     if found.len() > SKILLS_MAX {
         notices.push(format!(
             "{} skills were found, of which the first {SKILLS_MAX} are offered",
@@ -238,6 +240,7 @@ fn skill(
         id: opened.id,
         instruction: Instruction::new(file, &opened),
         of_user,
+        for_model: !head.disable_model_invocation,
     }))
 }
 

@@ -17,8 +17,10 @@ use std::fmt::Write;
 
 /// Pictures of one turn.
 pub const IMAGES_MAX: usize = 8;
-/// Bytes of one turn's pictures: as text they must fit a session record of 16 MiB, with the prompt.
-pub const TURN_BYTES_MAX: usize = 11 << 20;
+/// Bytes of one turn's pictures.
+pub const TURN_BYTES_MAX: usize = 20 << 20;
+/// Bytes of one picture: as text it must fit a session record of 16 MiB.
+pub const PICTURE_BYTES_MAX: usize = 11 << 20;
 /// Pictures of a session, and their bytes: all of them are sent with each request.
 pub const SESSION_IMAGES_MAX: usize = 32;
 pub const SESSION_BYTES_MAX: usize = 64 << 20;
@@ -52,6 +54,8 @@ pub enum ImageError {
     TooLarge(String, u32, u32),
     #[error("{0} images; a turn takes {IMAGES_MAX} at most")]
     TooMany(usize),
+    #[error("{0} is larger than {mib} MiB", mib = PICTURE_BYTES_MAX >> 20)]
+    PictureTooHeavy(String),
     #[error("the images of this turn are larger than {} MiB together", TURN_BYTES_MAX >> 20)]
     TooHeavy,
     #[error("the session would hold more than {SESSION_IMAGES_MAX} images or {} MiB of them; begin a new one",

@@ -1,7 +1,7 @@
 //! Where pictures come from: files, as the operator names or a terminal pastes them, and `data:`
 //! addresses.
 
-use super::{ImageError, TURN_BYTES_MAX};
+use super::{ImageError, PICTURE_BYTES_MAX};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fs::File;
@@ -47,10 +47,10 @@ fn file(name: &str) -> Result<Vec<u8>, ImageError> {
         ));
     }
     let mut bytes = Vec::new();
-    let read = file.take(TURN_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    let read = file.take(PICTURE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| fail(format!("the image cannot be read: {error}")))?;
-    if bytes.len() > TURN_BYTES_MAX {
-        return Err(ImageError::TooHeavy);
+    if bytes.len() > PICTURE_BYTES_MAX {
+        return Err(ImageError::PictureTooHeavy(name.to_owned()));
     }
     Ok(bytes)
 }
@@ -62,8 +62,8 @@ fn decode(address: &str) -> Result<Vec<u8>, ImageError> {
     if !head.starts_with("data:image/") || !head.ends_with(";base64") {
         return Err(fail("it is not of the form data:image/...;base64,..."));
     }
-    if data.len() / 4 * 3 > TURN_BYTES_MAX {
-        return Err(ImageError::TooHeavy);
+    if data.len() / 4 * 3 > PICTURE_BYTES_MAX {
+        return Err(ImageError::PictureTooHeavy("the data: address".to_owned()));
     }
     STANDARD
         .decode(data.trim())
@@ -123,10 +123,11 @@ mod tests {
             assert!(error.to_string().contains(word), "{error}");
         }
         let large = File::create(name("large")).expect("a file");
-        large.set_len(TURN_BYTES_MAX as u64).expect("its size");
+        large.set_len(PICTURE_BYTES_MAX as u64).expect("its size");
         assert!(read(&name("large")).is_ok());
-        large.set_len(TURN_BYTES_MAX as u64 + 1).expect("its size");
-        assert_eq!(read(&name("large")), Err(ImageError::TooHeavy));
+        large.set_len(PICTURE_BYTES_MAX as u64 + 1).expect("its size");
+        let too_heavy = ImageError::PictureTooHeavy(name("large"));
+        assert_eq!(read(&name("large")), Err(too_heavy));
     }
 
     #[test]

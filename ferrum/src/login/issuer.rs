@@ -3,8 +3,9 @@
 use super::pkce::Attempt;
 use crate::provider::address;
 use crate::provider::http;
-use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Response, Url};
+use crate::provider::transport::{SendError, Transport};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub struct Given {
 /// One issuer. Cheap to make, to be used within the runtime that it is made in.
 pub struct Issuer {
     base: Url,
-    client: Client,
+    transport: Transport,
 }
 
 impl Issuer {
@@ -66,8 +67,8 @@ impl Issuer {
     pub fn new(base: &str) -> Result<Self, IssuerError> {
         let failed = |what: String| IssuerError::Refused(format!("{base}: {what}"));
         let base = address::check(base, true, false).map_err(|bad| failed(bad.what.to_owned()))?;
-        let client = http::client(&base).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { base, client })
+        let transport = Transport::to(&base).map_err(|error| failed(error.to_string()))?;
+        Ok(Self { base, transport })
     }
 
     /// What the operator opens in a browser.
@@ -213,17 +214,22 @@ impl Issuer {
         self.post(path, "application/json", body.to_string()).await
     }
 
-    async fn post(&self, path: &str, form: &str, body: String) -> Result<(u16, Vec<u8>), IssuerError> {
+    async fn post(
+        &self,
+        path: &str,
+        form: &'static str,
+        body: String,
+    ) -> Result<(u16, Vec<u8>), IssuerError> {
         let url = address::below(&self.base, path);
-        let request = self
-            .client
-            .post(url.clone())
-            .header(CONTENT_TYPE, form)
-            .body(body);
+        let mut request = Request::new(Method::POST, url.clone());
+        request
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(form));
+        *request.body_mut() = Some(body.into());
         let exchange = async {
-            let response = request.send().await?;
+            let response = self.transport.send(request).await?;
             let status = response.status().as_u16();
-            Ok::<_, reqwest::Error>((status, bounded(response).await?))
+            Ok::<_, SendError>((status, bounded(response).await?))
         };
         match tokio::time::timeout(REQUEST, exchange).await {
             Ok(Ok(answer)) => Ok(answer),

@@ -11,7 +11,7 @@ use crate::cli::{OutputForm, PrintArgs};
 use crate::config::ProviderChoice;
 use crate::exit::{Failure, Kind};
 use crate::host::{Hosts, ToolHost};
-use crate::image::{self, Picture, TURN_BYTES_MAX};
+use crate::image::{self, Picture};
 use crate::output::{Json, Outlet, Output, StreamJson, Text};
 use crate::start::Start;
 use std::io::IsTerminal;
@@ -122,7 +122,7 @@ async fn begin(
     let images: Vec<ContentBlock> = pictures.into_iter().map(|picture| picture.block).collect();
     let written = asked.written().map_err(|why| Failure::new(Kind::Usage, why))?;
     let prompt = match written {
-        Some(written) => Some(message(prompt::compose(written, signals).await?, images)?),
+        Some(written) => Some(message(prompt::compose(written, signals).await?, images)),
         None => None,
     };
     // The host is another process and sets itself up meanwhile.
@@ -176,18 +176,8 @@ fn attached(asked: &PrintArgs, choice: &ProviderChoice) -> Result<Vec<Picture>, 
 }
 
 /// Pictures come first: models read what is asked about them better so.
-fn message(prompt: String, images: Vec<ContentBlock>) -> Result<Message, Failure> {
-    if !images.is_empty() && prompt.len() > PROMPT_BESIDE_IMAGES_MAX {
-        let most = PROMPT_BESIDE_IMAGES_MAX >> 10;
-        return Err(Failure::new(
-            Kind::Usage,
-            format!("beside images a prompt has {most} KiB at most"),
-        ));
-    }
+fn message(prompt: String, images: Vec<ContentBlock>) -> Message {
     let mut message = Message::text(Role::User, prompt);
     message.content.splice(0..0, images);
-    Ok(message)
+    message
 }
-
-/// Room in a session record of 16 MiB that the text of [`TURN_BYTES_MAX`] leaves, escapes counted.
-const PROMPT_BESIDE_IMAGES_MAX: usize = ((16 << 20) - TURN_BYTES_MAX / 3 * 4 - (64 << 10)) / 6;

@@ -1,15 +1,12 @@
-//! The HTTP side of a provider: one client, deadlines, bounded bodies.
-//!
-//! For `http://` addresses no certificate file is read and no TLS session is ever set up: the
-//! client gets a TLS configuration with an empty root store, so that none is built by default.
+//! The HTTP side of a provider: one transport, deadlines, bounded bodies.
 
 use super::error::from_status;
-use super::{ProviderError, ProviderSettings, address, retry, roots};
+use super::transport::Transport;
+use super::{ProviderError, ProviderSettings, address, retry};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, RequestBuilder, Response, Url};
+use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use std::error::Error;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::{Instant, timeout_at};
 
@@ -35,9 +32,9 @@ pub const ERROR_BYTES_MAX: usize = 256 << 10;
 /// A whole stream, in bytes.
 pub const STREAM_BYTES_MAX: usize = 64 << 20;
 
-/// A client for one provider address.
+/// One provider address.
 pub struct Http {
-    client: Client,
+    transport: Transport,
     base: Url,
     headers: HeaderMap,
 }
@@ -60,10 +57,10 @@ impl Http {
             let hint = if bad.hint.is_empty() { "" } else { "; " };
             config(settings, &format!("{}{hint}{}", bad.what, bad.hint))
         })?;
-        let client = client(&base).map_err(|error| config(settings, &error.to_string()))?;
+        let transport = Transport::to(&base).map_err(|error| config(settings, &error.to_string()))?;
         let headers = headers(settings, own)?;
         Ok(Self {
-            client,
+            transport,
             base,
             headers,
         })
@@ -81,12 +78,10 @@ impl Http {
         body: Vec<u8>,
         first_byte: Duration,
     ) -> Result<Response, ProviderError> {
-        let request = self.client.post(address::below(&self.base, path));
-        self.send(
-            request.headers(self.headers.clone()).headers(more).body(body),
-            first_byte,
-        )
-        .await
+        let mut request = Request::new(Method::POST, address::below(&self.base, path));
+        *request.headers_mut() = with(self.headers.clone(), more);
+        *request.body_mut() = Some(body.into());
+        self.send(request, first_byte).await
     }
 
     /// The body of a small answer, such as a list of models. `query` is appended as it is.
@@ -101,7 +96,8 @@ impl Http {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.remove(CONTENT_TYPE);
-        let request = self.client.get(url).headers(headers).headers(more);
+        let mut request = Request::new(Method::GET, url);
+        *request.headers_mut() = with(headers, more);
         let response = self.send(request, BODY_IDLE).await?;
         match self
             .collect(response, LIST_BYTES_MAX, BODY_IDLE, BODY_TOTAL)
@@ -112,13 +108,14 @@ impl Http {
         }
     }
 
-    async fn send(&self, request: RequestBuilder, first_byte: Duration) -> Result<Response, ProviderError> {
-        let response = match tokio::time::timeout(first_byte, request.send()).await {
+    async fn send(&self, request: Request, first_byte: Duration) -> Result<Response, ProviderError> {
+        let response = match tokio::time::timeout(first_byte, self.transport.send(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.broken(&error)),
+            Ok(Err(error)) => return Err(self.failed(error.is_connect(), &error)),
             Err(_) => return Err(timed_out("answer", first_byte)),
         };
-        if response.status().is_success() {
+        // 204 and 205 hold no answer by definition.
+        if response.status().is_success() && !matches!(response.status().as_u16(), 204 | 205) {
             return Ok(response);
         }
         let status = response.status().as_u16();
@@ -160,8 +157,12 @@ impl Http {
     /// What a failure of the client means for a retry.
     #[must_use]
     pub fn broken(&self, error: &reqwest::Error) -> ProviderError {
+        self.failed(error.is_connect(), error)
+    }
+
+    fn failed(&self, is_connect: bool, error: &dyn Error) -> ProviderError {
         let (url, cause) = (self.base.to_string(), causes(error));
-        if error.is_connect() {
+        if is_connect {
             ProviderError::Connect { url, cause }
         } else {
             ProviderError::Broken { url, cause }
@@ -169,25 +170,10 @@ impl Http {
     }
 }
 
-/// A client for one address, which follows no redirect: a credential stays where it was sent.
-///
-/// # Errors
-/// [`ProviderError::Config`] when it cannot be set up.
-pub fn client(base: &Url) -> Result<Client, ProviderError> {
-    let secure = base.scheme() == "https";
-    let mut builder = Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("ferrum/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls(secure)?);
-    if address::is_loopback(base) {
-        builder = builder.no_proxy();
-    }
-    if !secure {
-        builder = builder.http1_only();
-    }
-    builder
-        .build()
-        .map_err(|e| ProviderError::Config(format!("cannot set up HTTP: {}", causes(&e))))
+/// The headers of every request, and those of this one, which win.
+fn with(mut headers: HeaderMap, more: HeaderMap) -> HeaderMap {
+    headers.extend(more);
+    headers
 }
 
 /// A passed deadline as an error.
@@ -241,22 +227,6 @@ pub fn secret(value: &SecretString, before: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("{before}{}", value.expose_secret())).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-fn tls(secure: bool) -> Result<rustls::ClientConfig, ProviderError> {
-    let roots = if secure {
-        roots::load()
-    } else {
-        rustls::RootCertStore::empty()
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| ProviderError::Config(format!("cannot set up TLS: {e}")))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
 }
 
 /// The innermost cause says most ("connection refused"); the outer ones repeat the address.

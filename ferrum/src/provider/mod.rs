@@ -20,6 +20,7 @@ pub mod retry;
 pub mod roots;
 mod settings;
 pub mod sse;
+pub mod transport;
 
 pub use error::ProviderError;
 pub use kind::{ProviderKind, Thinking};

@@ -200,7 +200,7 @@ fn user(bytes: &mut Vec<u8>, message: &Message) {
         .content
         .iter()
         .filter_map(|block| match block {
-            ContentBlock::Text { text } => Some(json!({"type": "text", "text": text})),
+            ContentBlock::Text { text } => (!text.is_empty()).then(|| json!({"type": "text", "text": text})),
             ContentBlock::Image {
                 mime_type,
                 data_base64,

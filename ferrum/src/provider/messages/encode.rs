@@ -32,10 +32,37 @@ pub(in crate::provider) struct Body {
     /// Messages in `bytes` and `system`, and the epoch that they belong to.
     taken: usize,
     epoch: u64,
-    /// `"model":…` and the rest, without braces.
-    tail: String,
+    turn: Turn,
+    /// `"model":…` and the rest, without braces: with thinking as it is set, and without.
+    tails: [String; 2],
     model: String,
     ids: Ids,
+}
+
+/// The model's last turn: see [`Body::tail`].
+#[derive(Default)]
+struct Turn {
+    /// The user has said something since.
+    is_over: bool,
+    begins_with_thinking: bool,
+    /// Its last answer calls a tool.
+    ends_with_call: bool,
+}
+
+impl Turn {
+    fn answer_begins_with(&mut self, block: &Value) {
+        if self.is_over {
+            let thinks = matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"));
+            self.begins_with_thinking = thinks;
+        }
+        self.is_over = false;
+        self.ends_with_call = false;
+    }
+
+    fn takes(&mut self, role: &str, block: &Value) {
+        self.is_over |= role == "user" && block["type"] != "tool_result";
+        self.ends_with_call |= block["type"] == "tool_use";
+    }
 }
 
 impl Body {
@@ -47,7 +74,8 @@ impl Body {
             system: Vec::new(),
             taken: 0,
             epoch: 0,
-            tail: tail(settings),
+            turn: Turn::default(),
+            tails: [settings.thinking, Thinking::Off].map(|thinking| tail(settings, thinking)),
             model: settings.model.clone(),
             ids: Ids::new(ID_CHARS_MAX),
         }
@@ -60,6 +88,7 @@ impl Body {
             self.open = None;
             self.ends = [0; 2];
             self.system.clear();
+            self.turn = Turn::default();
             self.ids.clear();
             self.taken = 0;
             self.epoch = request.epoch;
@@ -75,15 +104,27 @@ impl Body {
         self.system(&mut rest);
         tools(&mut rest, request);
         rest.push(',');
-        rest.push_str(&self.tail);
+        rest.push_str(self.tail());
         rest.push('}');
         body.extend_from_slice(rest.as_bytes());
         body
     }
 
+    /// A model that is to think must have begun the turn, to whose calls it gets results, with a
+    /// thought of its own. After a turn of another model, or of a time without thinking, the request
+    /// does without.
+    fn tail(&self) -> &str {
+        let [as_set, without] = &self.tails;
+        if self.turn.ends_with_call && !self.turn.begins_with_thinking {
+            without
+        } else {
+            as_set
+        }
+    }
+
     /// The messages with their cache marks.
     fn marked(&self) -> Vec<u8> {
-        let mut body = Vec::with_capacity(self.bytes.len() + self.tail.len() + 16 * 1024);
+        let mut body = Vec::with_capacity(self.bytes.len() + 16 * 1024);
         let mut from = 0;
         for end in self.ends.into_iter().filter(|end| *end > 0) {
             body.extend_from_slice(&self.bytes[from..end]);
@@ -161,7 +202,11 @@ impl Body {
             self.bytes
                 .extend_from_slice(format!(r#"{{"role":"{role}","content":["#).as_bytes());
             self.open = Some(role);
+            if role == "assistant" {
+                self.turn.answer_begins_with(block);
+            }
         }
+        self.turn.takes(role, block);
         self.bytes.extend_from_slice(block.to_string().as_bytes());
     }
 }
@@ -242,8 +287,8 @@ fn tools(out: &mut String, request: &Request<'_>) {
 }
 
 /// The fields that are the same in each request. The user's `extra_body` wins over ours.
-fn tail(settings: &ProviderSettings) -> String {
-    let budget = budget(settings.thinking);
+fn tail(settings: &ProviderSettings, thinking: Thinking) -> String {
+    let budget = budget(thinking);
     let mut fields = Map::new();
     fields.insert("model".into(), json!(settings.model));
     fields.insert("max_tokens".into(), json!(ANSWER_TOKENS + budget));

@@ -5,6 +5,7 @@ use crate::agent::message::{Carry, ContentBlock, Message, Role};
 use crate::provider::call::{Ids, said, wire_name};
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Longest id of a call.
 const ID_CHARS_MAX: usize = 64;
@@ -23,6 +24,8 @@ pub(in crate::provider) struct Body {
     tail: String,
     model: String,
     ids: Ids,
+    /// Ids of items that the backend gave and gets back: it refuses one that comes twice.
+    items: BTreeSet<String>,
 }
 
 impl Body {
@@ -35,6 +38,7 @@ impl Body {
             tail: tail(settings, conversation),
             model: settings.model.clone(),
             ids: Ids::new(ID_CHARS_MAX),
+            items: BTreeSet::new(),
         }
     }
 
@@ -44,6 +48,7 @@ impl Body {
             self.bytes.truncate(HEAD.len());
             self.instructions.clear();
             self.ids.clear();
+            self.items.clear();
             self.taken = 0;
             self.epoch = request.epoch;
         }
@@ -85,12 +90,64 @@ impl Body {
             }
             Role::Assistant | Role::Tool => {
                 for block in said(&message.content) {
-                    if let Some(item) = item(block, &self.model, &mut self.ids) {
+                    if let Some(item) = self.item(block) {
                         push(&mut self.bytes, &item);
                     }
                 }
             }
         }
+    }
+
+    /// Reasoning goes back as it came, to the model that it came from. The backend pairs it with the
+    /// item ids of calls, so those of another model are left out.
+    fn item(&mut self, block: &ContentBlock) -> Option<Value> {
+        match block {
+            ContentBlock::Text { text } => (!text.is_empty()).then(|| {
+                json!({
+                    "type": "message", "role": "assistant", "status": "completed",
+                    "content": [{"type": "output_text", "text": text, "annotations": []}],
+                })
+            }),
+            ContentBlock::Thinking {
+                carry: Some(Carry::Responses { model, item }),
+                ..
+            } => (*model == self.model && self.is_new(&item["id"])).then(|| item.clone()),
+            ContentBlock::ToolUse {
+                id,
+                name,
+                input,
+                extra_content,
+                ..
+            } => {
+                let mut call = json!({
+                    "type": "function_call",
+                    "call_id": self.ids.call(id),
+                    "name": wire_name(name),
+                    "arguments": input.to_string(),
+                });
+                let known = extra_content.as_ref().and_then(|extra| extra.get("responses"));
+                if let Some(known) = known.filter(|known| known["model"] == self.model)
+                    && known["id"].as_str().is_some_and(|id| id.starts_with("fc_"))
+                    && self.is_new(&known["id"])
+                {
+                    call["id"] = known["id"].clone();
+                }
+                Some(call)
+            }
+            ContentBlock::ToolResult {
+                tool_use_id, content, ..
+            } => Some(json!({
+                "type": "function_call_output",
+                "call_id": self.ids.result(tool_use_id),
+                "output": content,
+            })),
+            ContentBlock::Thinking { .. } | ContentBlock::Image { .. } | ContentBlock::Other(_) => None,
+        }
+    }
+
+    /// An item without an id cannot come twice.
+    fn is_new(&mut self, id: &Value) -> bool {
+        id.as_str().is_none_or(|id| self.items.insert(id.to_owned()))
     }
 }
 
@@ -107,7 +164,9 @@ fn user(parts: Vec<Value>) -> Value {
 
 fn part(block: &ContentBlock) -> Option<Value> {
     match block {
-        ContentBlock::Text { text } => Some(json!({"type": "input_text", "text": text})),
+        ContentBlock::Text { text } => {
+            (!text.is_empty()).then(|| json!({"type": "input_text", "text": text}))
+        }
         ContentBlock::Image {
             mime_type,
             data_base64,
@@ -121,50 +180,6 @@ fn part(block: &ContentBlock) -> Option<Value> {
         | ContentBlock::ToolUse { .. }
         | ContentBlock::ToolResult { .. }
         | ContentBlock::Other(_) => None,
-    }
-}
-
-/// Reasoning goes back as it came, to the model that it came from. The backend pairs it with the
-/// item ids of calls, so those of another model are left out.
-fn item(block: &ContentBlock, model: &str, ids: &mut Ids) -> Option<Value> {
-    match block {
-        ContentBlock::Text { text } => (!text.is_empty()).then(|| {
-            json!({
-                "type": "message", "role": "assistant", "status": "completed",
-                "content": [{"type": "output_text", "text": text, "annotations": []}],
-            })
-        }),
-        ContentBlock::Thinking {
-            carry: Some(Carry::Responses { model: from, item }),
-            ..
-        } => (from == model).then(|| item.clone()),
-        ContentBlock::ToolUse {
-            id,
-            name,
-            input,
-            extra_content,
-            ..
-        } => {
-            let mut call = json!({
-                "type": "function_call",
-                "call_id": ids.call(id),
-                "name": wire_name(name),
-                "arguments": input.to_string(),
-            });
-            let known = extra_content.as_ref().and_then(|extra| extra.get("responses"));
-            if let Some(known) = known.filter(|known| known["model"] == model) {
-                call["id"] = known["id"].clone();
-            }
-            Some(call)
-        }
-        ContentBlock::ToolResult {
-            tool_use_id, content, ..
-        } => Some(json!({
-            "type": "function_call_output",
-            "call_id": ids.result(tool_use_id),
-            "output": content,
-        })),
-        ContentBlock::Thinking { .. } | ContentBlock::Image { .. } | ContentBlock::Other(_) => None,
     }
 }
 
@@ -209,8 +224,9 @@ fn tail(settings: &ProviderSettings, conversation: &str) -> String {
 fn effort(thinking: Thinking) -> Option<&'static str> {
     match thinking {
         Thinking::Off => None,
-        Thinking::Max => Some("xhigh"),
-        Thinking::Minimal | Thinking::Low | Thinking::Medium | Thinking::High | Thinking::Xhigh => {
+        // The models of this backend know nothing below it.
+        Thinking::Minimal => Some("low"),
+        Thinking::Low | Thinking::Medium | Thinking::High | Thinking::Xhigh | Thinking::Max => {
             Some(thinking.name())
         }
     }

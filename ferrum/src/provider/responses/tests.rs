@@ -423,7 +423,7 @@ fn tools_are_flat_and_the_effort_is_the_users() {
         settings.extra_body = serde_json::from_str(r#"{"stream":false,"text":{"verbosity":"low"}}"#).unwrap();
     };
     let body: Value = serde_json::from_slice(&body_for("m", change).render(&last)).unwrap();
-    assert_eq!(body["reasoning"], json!({"effort": "xhigh", "summary": "auto"}));
+    assert_eq!(body["reasoning"], json!({"effort": "max", "summary": "auto"}));
     assert_eq!(
         (&body["stream"], &body["text"]["verbosity"]),
         (&json!(true), &json!("low"))

@@ -1,7 +1,7 @@
 //! The audit log through the real programs: what is in it, how damage shows, and that nothing is
 //! run that cannot be logged.
 
-use ferrum_tests::processes::{appeared, left_after};
+use ferrum_tests::processes::{appeared, children, left_after};
 use ferrum_tests::provider::{Answer, Provider, calls, says};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::{Scene, unique};
@@ -9,6 +9,7 @@ use ferrum_tests::who::{everyone, ordinary};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 fn scene_with(script: Vec<Answer>) -> (Scene, Provider) {
@@ -248,6 +249,109 @@ fn two_at_once_and_a_lost_host_are_logged() {
     let report = verified(&scene, 0);
     let logs: Vec<&Value> = list(&report["logs"]).map(|row| &row["log"]).collect();
     assert_eq!(logs, ["s", "s~1"]);
+}
+
+/// A host that is killed in mid-call: the call's effect is unknown, the next one says that another
+/// host answers, and the chain holds.
+#[test]
+fn a_host_that_is_killed_in_mid_call_is_in_the_log() {
+    let marker = unique();
+    let command = format!("sleep 300; : {marker}");
+    let (scene, _provider) = scene_with(vec![
+        calls(&[("bash", json!({"command": command}))]),
+        calls(&[("ls", json!({"path": "."}))]),
+        says("done"),
+    ]);
+    let mut run = scene.ferrum(["-p", "go", "--session", "s"]).command();
+    let front = run.stdin(Stdio::null()).spawn().expect("ferrum starts");
+    assert!(
+        appeared(&marker, 1, Duration::from_secs(60)),
+        "the command did not start"
+    );
+    for host in children(front.id()).into_iter().flat_map(children) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(host).expect("a pid"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("the kill");
+    }
+    let output = front.wait_with_output().expect("its end");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let kept = records(&scene, "s");
+    let seen: Vec<(&str, &str)> = kept
+        .iter()
+        .map(|record| {
+            (
+                record["type"].as_str().unwrap_or(""),
+                record["outcome"].as_str().unwrap_or(""),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("open", ""),
+            ("call", ""),
+            ("result", "fault"),
+            ("call", ""),
+            ("host_restarted", ""),
+            ("result", "done"),
+            ("turn", "answered"),
+        ]
+    );
+    assert_eq!(kept[2]["verdict"], "unknown");
+    verified(&scene, 0);
+    let shown = scene.ferrum(["audit", "show"]).output();
+    assert!(
+        shown.out().contains("the tool host was replaced"),
+        "{}",
+        shown.out()
+    );
+}
+
+/// `ferrum tool` has no session: its calls share a log, before the act as well.
+#[test]
+fn single_calls_are_logged_too() {
+    let scene = Scene::new(&ordinary());
+    assert_eq!(scene.tool("ls", &json!({"path": "."}), &[]).outcome(), "done");
+    let write = json!({"path": "../outside.txt", "content": scene.secret});
+    assert_eq!(scene.tool("write", &write, &[]).outcome(), "refused");
+    let kept = records(&scene, "@tool");
+    let seen: Vec<(&str, &str)> = kept
+        .iter()
+        .map(|record| {
+            (
+                record["type"].as_str().unwrap_or(""),
+                record["outcome"].as_str().unwrap_or(""),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("open", ""),
+            ("call", ""),
+            ("result", "done"),
+            ("open", ""),
+            ("call", ""),
+            ("result", "refused")
+        ]
+    );
+    assert_eq!(kept[5]["rule"], "outside-root");
+    assert!(!kept[4].to_string().contains(&scene.secret), "{}", kept[4]);
+    verified(&scene, 0);
+    let shown = scene
+        .ferrum(["audit", "show", "--denied", "--session", "@tool"])
+        .output();
+    assert!(shown.out().contains("refused (outside-root)"), "{}", shown.out());
+    // What cannot be logged is not run.
+    std::fs::remove_file(log(&scene, "@tool")).expect("the log goes");
+    std::fs::create_dir(log(&scene, "@tool")).expect("a directory in its place");
+    let write = json!({"path": "new.txt", "content": "x"});
+    let refused = scene.tool_run("write", &write, &[]).output();
+    assert_eq!(refused.status, Some(1), "{}", refused.all());
+    assert!(!scene.root().join("new.txt").exists());
 }
 
 /// Nothing is run that cannot be logged: where the log cannot grow, the turn stops before the act.

@@ -345,3 +345,38 @@ fn a_policy_file_that_is_no_plain_file_is_an_error() {
         assert!(output.all().contains("not a directory"), "{}", output.all());
     }
 }
+
+/// Not the rule by which skills are chosen alone, but those that a model is told of.
+#[test]
+fn skills_are_listed_by_name() {
+    let scene = Scene::new(&ordinary());
+    let skill = |place: &str, name: &str| {
+        let text = format!("---\nname: {name}\ndescription: does {name}\n---\nDo it.\n");
+        scene.write(&scene.root().join(place).join(name).join("SKILL.md"), text);
+    };
+    skill(".agents/skills", "deploy");
+    skill(".agents/skills", "release");
+    let own = scene.home().join(".agents/skills");
+    skill(&own.display().to_string(), "mine");
+    scene.write(
+        &scene.root().join(".ferrum/config.toml"),
+        "[skills]\ndeny = [\"release\"]\n",
+    );
+    let output = scene.ferrum(["policy", "show", "--json"]).output();
+    let shown: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", output.all()));
+    Schema::named("policy-show.json").expect(&shown);
+    let offered = shown["skills"]["offered"].as_array().expect("a list").iter();
+    let offered: Vec<(&str, &str, bool)> = offered
+        .map(|skill| {
+            let text = |key: &str| skill[key].as_str().unwrap_or_default();
+            (text("name"), text("of"), skill["trusted"] == true)
+        })
+        .collect();
+    assert_eq!(offered, [("deploy", "project", true), ("mine", "user", true)]);
+    let output = scene.ferrum(["policy", "show"]).output();
+    assert!(
+        output.out().contains("deploy") && !output.out().contains("release/"),
+        "{}",
+        output.out()
+    );
+}

@@ -122,13 +122,11 @@ pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Res
     let linked = work_tree
         .as_deref()
         .and_then(|top| repos::linked(&top.join(".git"), uid));
-    if let Some(top) = &work_tree
+    if let (Some(top), Some(root)) = (&work_tree, grant.writable_roots().first())
+        && grant.tier() != policy::Tier::High
         && !grant.writable_roots().iter().any(|root| top.starts_with(root))
     {
-        let root = grant
-            .writable_roots()
-            .first()
-            .map_or("nothing".into(), |r| r.display().to_string());
+        let root = root.display();
         notices.push(format!(
                 "{root} is writable; the rest of the repository {} is read-only (`[tools] root = \"repository\"` makes it the root)",
                 top.display()

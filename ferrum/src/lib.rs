@@ -21,7 +21,7 @@ pub mod output;
 pub mod provider;
 pub mod session;
 pub mod start;
-mod sys;
+pub mod sys;
 pub mod tools;
 pub mod trust;
 pub mod ui;

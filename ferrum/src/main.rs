@@ -13,7 +13,7 @@ fn main() -> ExitCode {
     }
     // Prints usage errors and help itself, with 2 and 0.
     let cli = Cli::parse();
-    run(&cli).unwrap_or_else(|failure| {
+    has_stdout().and_then(|()| run(&cli)).unwrap_or_else(|failure| {
         failure.report();
         failure.kind.into()
     })
@@ -39,6 +39,15 @@ fn run(cli: &Cli) -> Result<ExitCode, Failure> {
             Failure::new(Kind::Usage, "the interactive mode does not exist yet")
                 .with_hint("ferrum -p \"what to do\" answers one prompt; see ferrum --help"),
         ),
+    }
+}
+
+/// Without one everything that is said would be lost, and the exit code would hide it.
+fn has_stdout() -> Result<(), Failure> {
+    match ferrum::sys::stdout_was_closed() {
+        false => Ok(()),
+        true => Err(Failure::new(Kind::Usage, "stdout is closed")
+            .with_hint("send it to /dev/null where nobody reads it")),
     }
 }
 

@@ -144,6 +144,8 @@ impl Needs {
             },
             Some(Command::Tool(_)) => Self {
                 first: First::Session,
+                data: true,
+                audit: true,
                 ..looks
             },
             Some(Command::Trust(_)) => Self { data: true, ..checks },

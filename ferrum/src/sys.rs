@@ -1,11 +1,12 @@
 //! The few raw calls that the safe crates lack: capabilities, the system call filter, a signal.
 #![expect(
     unsafe_code,
-    reason = "capset, capability prctls, PR_SET_SECCOMP and signal have no safe wrapper in our crates"
+    reason = "capset, capability prctls, PR_SET_SECCOMP, signal and a look before main have no safe wrapper in our crates"
 )]
 
 use libc::{c_int, c_ulong};
 use nix::errno::Errno;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `linux/capability.h`, version 3: two 32-bit halves.
 #[repr(C)]
@@ -98,4 +99,26 @@ pub(crate) fn install_filter(program: &[libc::sock_filter]) -> nix::Result<()> {
         )
     };
     Errno::result(done).map(|_| ())
+}
+
+/// Set before `main`: the standard library opens `/dev/null` in the place of a closed stdout, and
+/// what is written would be lost without an error.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn look_at_stdout() {
+    // SAFETY: F_GETFD takes no argument and touches no memory.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    STDOUT_WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
+}
+
+// SAFETY: the section holds pointers to functions without arguments, which the loader calls one by
+// one before `main`; this one allocates nothing and relies on nothing that is set up later.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+
+/// True where this program was started without a stdout.
+#[must_use]
+pub fn stdout_was_closed() -> bool {
+    STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }

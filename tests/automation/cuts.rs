@@ -7,6 +7,7 @@ use ferrum_tests::scene::{Scene, unique};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
 use std::time::Duration;
 
 const SIGNALS: [(Signal, i32, &str); 3] = [
@@ -219,4 +220,24 @@ fn a_killed_run_can_be_taken_up_again() {
         results[0]["content"].to_string().contains("unknown"),
         "{results:?}"
     );
+}
+
+/// Nobody reads, and nobody sends a signal: the time that was given still ends the program.
+#[test]
+fn a_reader_who_never_reads_does_not_outlast_the_time() {
+    let long = "word ".repeat(1 << 16);
+    let (scene, _provider) = scene_with(vec![says(&long)]);
+    let mut run = scene.ferrum(["-p", "go", "--timeout", "2"]).command();
+    let mut child = run
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("ferrum starts");
+    let status = child.wait().expect("it ends by itself");
+    assert_eq!(status.code(), Some(3));
+    let mut said = String::new();
+    let mut stderr = child.stderr.take().expect("piped");
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+    assert!(said.contains("not read to its end"), "{said}");
 }

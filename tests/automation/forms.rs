@@ -308,3 +308,46 @@ fn a_full_stdout_is_an_error() {
         assert!(output.err().contains("No space left"), "{}", output.err());
     }
 }
+
+/// A key in the model's own words, cut anywhere: it is in no form of the output and not in the session.
+#[test]
+fn a_key_that_the_model_says_is_redacted() {
+    for at in [3, 10] {
+        for form in FORMS {
+            let scene = Scene::new(&ordinary());
+            let (head, tail) = scene.secret.split_at(at);
+            let words = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+            let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+            let provider = Provider::start(vec![streamed(&[
+                words("it is "),
+                words(head),
+                words(tail),
+                words(", yes"),
+                end,
+            ])]);
+            scene.write(&scene.config_dir().join("config.toml"), provider.config());
+            let output = scene
+                .ferrum(["-p", "go", "--output", form, "--session", "s"])
+                .output();
+            assert_eq!(output.status, Some(0), "{form}: {}", output.all());
+            assert!(
+                output.out().contains("it is [redacted], yes") || form == "stream-json",
+                "{form}: {}",
+                output.all()
+            );
+            assert!(!output.all().contains(&scene.secret), "{form}: {}", output.all());
+            let stored =
+                std::fs::read_to_string(scene.data_dir().join("sessions/s.jsonl")).expect("the session");
+            assert!(
+                stored.contains("it is [redacted], yes") && !stored.contains(&scene.secret),
+                "{stored}"
+            );
+            if form == "stream-json" {
+                let deltas = lines(&output.out());
+                let deltas = deltas.iter().filter(|line| kind(line) == "assistant_delta");
+                let said: String = deltas.filter_map(|line| line["text"].as_str()).collect();
+                assert_eq!(said, "it is [redacted], yes");
+            }
+        }
+    }
+}

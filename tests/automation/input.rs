@@ -175,3 +175,19 @@ fn a_conversation_is_answered_turn_by_turn() {
         Vec::<u32>::new()
     );
 }
+
+/// An answer that goes nowhere is no success, and is not asked for.
+#[test]
+fn a_stdout_that_is_closed_is_an_error_before_a_request() {
+    let (scene, provider) = scene_with(vec![says("one")]);
+    let ferrum = ferrum_tests::place::ferrum().display().to_string();
+    let closed = |redirection: &str| {
+        let script = format!("exec \"$0\" -p go {redirection} < /dev/null");
+        scene.run("/bin/bash").args(["-c", &script, &ferrum]).output()
+    };
+    let output = closed(">&-");
+    assert_eq!(output.status, Some(2), "{}", output.all());
+    assert!(output.err().contains("stdout is closed"), "{}", output.err());
+    assert_eq!(provider.requests().len(), 0);
+    assert_eq!(closed("> /dev/null").status, Some(0));
+}

@@ -1,11 +1,12 @@
 //! `ferrum sessions`, and session files that are none.
 
 use super::{records, scene_with};
-use ferrum_tests::provider::{calls, says, streamed};
+use ferrum_tests::provider::{Provider, calls, says, streamed};
 use ferrum_tests::run::Output;
 use ferrum_tests::scene::Scene;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 fn sessions(scene: &Scene, arguments: &[&str]) -> Output {
@@ -102,6 +103,63 @@ fn check_tells_damage_from_what_a_crash_leaves() {
         "line 2",
     );
     expect(whole[first..].to_vec(), 1, "no header");
+}
+
+/// Several processes begin one session at the same time: one header, every answer, no damage.
+#[test]
+fn first_starts_at_once_write_one_header() {
+    let (scene, _provider) = scene_with(vec![says("the answer")]);
+    let start = |prompt: &str| {
+        let run = scene.ferrum(["-p", prompt, "--session", "shared"]);
+        let mut command = run.command();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.spawn().expect("ferrum starts")
+    };
+    let all: Vec<Child> = (0..5).map(|n| start(&format!("prompt {n}"))).collect();
+    for child in all {
+        let output = child.wait_with_output().expect("its end");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    let kinds = |kind: &str| {
+        records(&scene, "shared")
+            .iter()
+            .filter(|record| record["type"] == kind)
+            .count()
+    };
+    assert_eq!((kinds("header"), kinds("message")), (1, 10));
+    let checked = sessions(&scene, &["check", "shared"]);
+    assert_eq!(checked.status, Some(0), "{}", checked.all());
+    let verified = scene.ferrum(["audit", "verify"]).output();
+    assert_eq!(verified.status, Some(0), "{}", verified.all());
+}
+
+/// What `check` says of a file's end is what a start makes of it, before anybody is asked.
+#[test]
+fn an_end_that_no_writer_leaves_is_refused_before_a_request() {
+    let scene = two();
+    let provider = Provider::start(vec![says("never asked")]);
+    scene.write(&scene.config_dir().join("config.toml"), provider.config());
+    let path = file(&scene, "a");
+    let grown = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("the session");
+    grown.set_len(4 << 30).expect("a sparse tail");
+    let checked = sessions(&scene, &["check", "a"]);
+    assert_eq!(checked.status, Some(1), "{}", checked.all());
+    let why = "ends in more than 16 MiB without a line end";
+    assert!(checked.out().contains(why), "{}", checked.all());
+    let output = scene.ferrum(["-p", "go on", "--session", "a"]).output();
+    assert_eq!(output.status, Some(1), "{}", output.all());
+    assert!(output.err().contains(why), "{}", output.err());
+    assert_eq!(provider.requests().len(), 0);
 }
 
 #[test]

@@ -17,6 +17,8 @@ for file in .ssh/id_ed25519 .aws/credentials .gnupg/private.key .kube/config .do
     echo "$secret" > "$file"
     chmod 600 "$file"
 done
+# Ferrum would make one at its first start.
+(umask 077 && printf '%064d\n' 7 > .config/ferrum/audit.key)
 echo '# mine' | tee .bashrc .profile .bash_profile .zshrc > .config/git/ignore
 echo 'precious' > ../outside/precious.txt
 echo '#!/bin/sh' > ../outside/tool.sh

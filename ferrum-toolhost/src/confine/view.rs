@@ -312,8 +312,12 @@ fn roots(decision: &Decision, list: &mut List) {
             "git directory of a linked checkout",
         );
     }
+    let why = match decision.grant.tier() {
+        Tier::High => "root, read-only at tier high",
+        Tier::Low | Tier::Medium => "writable root",
+    };
     for root in decision.grant.writable_roots() {
-        list.add(root.clone(), Source::Same, writable, "writable root");
+        list.add(root.clone(), Source::Same, writable, why);
     }
 }
 

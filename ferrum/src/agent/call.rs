@@ -121,7 +121,7 @@ impl CallResult {
         }
     }
 
-    fn of_host(result: ToolResult, isolation: Option<Isolation>) -> Self {
+    pub(crate) fn of_host(result: ToolResult, isolation: Option<Isolation>) -> Self {
         let is_error = is_error(&result.reply);
         let reply = result.reply;
         Self {

@@ -16,6 +16,7 @@ pub use runtime::Runtime;
 use crate::agent::message::{Message, Role};
 use crate::config::Dirs;
 use ferrum_proto::seal::Granted;
+pub use skills::Offered;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,13 @@ pub struct Context {
     pub notices: Vec<String>,
     /// Files that a tool must not have changed when they are believed again.
     pub instructions: Vec<Instruction>,
+}
+
+/// The skills of a session with this grant.
+#[must_use]
+pub fn offered(sources: &Sources<'_>) -> Vec<Offered> {
+    // What is wrong with one is told where it is used.
+    skills::offered(sources, &mut Vec::new())
 }
 
 /// Reads everything.

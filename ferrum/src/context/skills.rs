@@ -44,8 +44,48 @@ struct Root {
     flat: bool,
 }
 
+/// A skill as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offered {
+    pub name: String,
+    pub file: PathBuf,
+    /// One of the user's own; else the project's.
+    pub of_user: bool,
+    /// Its words are instructions; else information.
+    pub trusted: bool,
+}
+
+/// The skills that the grant lets through, by name.
+pub(super) fn offered(sources: &Sources<'_>, notices: &mut Vec<String>) -> Vec<Offered> {
+    let skills = selected(sources, notices).into_iter();
+    let mut all: Vec<Offered> = skills
+        .map(|skill| Offered {
+            trusted: skill.of_user || sources.believes(&skill.instruction, notices),
+            name: skill.name,
+            file: skill.file,
+            of_user: skill.of_user,
+        })
+        .collect();
+    all.sort_by(|left, right| left.name.cmp(&right.name));
+    all
+}
+
 /// Finds the skills that the grant lets through and renders their index.
 pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
+    let cwd = cwd(sources.granted);
+    let found = selected(sources, notices);
+    let of_project = found.iter().filter(|skill| !skill.of_user);
+    let instructions = of_project.map(|skill| skill.instruction.clone()).collect();
+    let believed = |skill: &Skill| skill.of_user || sources.believes(&skill.instruction, notices);
+    let (trusted, untrusted): (Vec<Skill>, Vec<Skill>) = found.into_iter().partition(believed);
+    Texts {
+        trusted: render(&trusted, &cwd, notices),
+        untrusted: render(&untrusted, &cwd, notices),
+        instructions,
+    }
+}
+
+fn selected(sources: &Sources<'_>, notices: &mut Vec<String>) -> Vec<Skill> {
     let (cwd, top) = (cwd(sources.granted), top(sources.granted));
     let selection = &sources.granted.skills;
     let mut found: Vec<Skill> = Vec::new();
@@ -72,15 +112,7 @@ pub(super) fn find(sources: &Sources<'_>, notices: &mut Vec<String>) -> Texts {
         ));
         found.truncate(SKILLS_MAX);
     }
-    let of_project = found.iter().filter(|skill| !skill.of_user);
-    let instructions = of_project.map(|skill| skill.instruction.clone()).collect();
-    let believed = |skill: &Skill| skill.of_user || sources.believes(&skill.instruction, notices);
-    let (trusted, untrusted): (Vec<Skill>, Vec<Skill>) = found.into_iter().partition(believed);
-    Texts {
-        trusted: render(&trusted, &cwd, notices),
-        untrusted: render(&untrusted, &cwd, notices),
-        instructions,
-    }
+    found
 }
 
 /// The user's, then the project's from the top of the checkout down: a later one replaces an

@@ -16,6 +16,10 @@ use crate::output::{Json, Outlet, Output, StreamJson, Text};
 use crate::start::Start;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// What a reader has beyond `--timeout`.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Takes the start as it went: where it failed, the form that was asked for says so too.
 ///
@@ -25,6 +29,7 @@ pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode,
     let outlet = Outlet::standard()
         .map_err(|error| Failure::new(Kind::Error, format!("output cannot be started: {error}")))?;
     let mut output = form(asked, &outlet);
+    let begun = Instant::now();
     runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         let ended = match start {
@@ -37,9 +42,24 @@ pub fn run(start: Result<Start, Failure>, asked: &PrintArgs) -> Result<ExitCode,
             // A reader who never reads is not waited for by one who is told to go. What it has not
             // read is lost, which no exit code may hide.
             kind = signals.next() => Err(jsonl::stopped(kind)),
+            // Nor by one whose time is up.
+            () = patience(asked, begun) => {
+                let what = "the time of --timeout is used up, and stdout is not read to its end";
+                Err(Failure::new(Kind::Budget, what))
+            }
         };
         ended.and(written).map(|()| ExitCode::SUCCESS)
     })
+}
+
+/// Waits for as long as a reader has once nothing more is said; without `--timeout` for ever.
+async fn patience(asked: &PrintArgs, begun: Instant) {
+    match asked.timeout {
+        // Each message has its own time.
+        Some(time) if asked.jsonl => tokio::time::sleep(time + GRACE).await,
+        Some(time) => tokio::time::sleep(time.saturating_sub(begun.elapsed()) + GRACE).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn form(asked: &PrintArgs, outlet: &Outlet) -> Output {

@@ -102,8 +102,17 @@ fn tool_call(call: ToolUse<'_>) -> Value {
         "type": "tool_call",
         "id": call.id,
         "name": call.name,
-        "arguments": call.input,
+        "arguments": arguments(call.input),
     })
+}
+
+/// Always an object: a reader of the stream need not be ready for what a model may write.
+fn arguments(input: &Value) -> Value {
+    match input {
+        Value::Object(_) => input.clone(),
+        Value::Null => json!({}),
+        other => json!({ "invalid": other }),
+    }
 }
 
 fn tool_result(id: &str, name: &str, result: &CallResult) -> Value {

@@ -7,6 +7,7 @@ pub(super) mod values;
 use super::check::is_met;
 use crate::cli::ShowArgs;
 use crate::config::Config;
+use crate::context::{self, Offered, Sources};
 use crate::exit::{Failure, Kind};
 use crate::host::{Cause, Prober};
 use crate::mode::{interrupted, runtime, write_out, write_painted};
@@ -26,6 +27,8 @@ pub(super) struct Shown {
     pub granted: Granted,
     /// The walls, or why they did not come up.
     pub ready: Result<Ready, Cause>,
+    /// Those that the model is told of.
+    pub skills: Vec<Offered>,
     /// What the project files want policy to answer.
     pub expectations: Vec<Expectation>,
 }
@@ -46,8 +49,16 @@ pub fn run(start: Start, asked: &ShowArgs) -> Result<ExitCode, Failure> {
         prober.close().await;
         found
     })?;
+    let skills = context::offered(&Sources {
+        dirs: &start.config.dirs,
+        granted: &granted,
+        external_links: start.config.settings.skills_external_symlinks,
+        untrusted: false,
+        changed: &start.trust.changed(),
+    });
     let shown = Shown {
         charter,
+        skills,
         config: start.config,
         granted,
         ready,

@@ -2,6 +2,7 @@
 
 use super::Shown;
 use super::values::{as_json, path, settings};
+use crate::context::Offered;
 use crate::exit::Failure;
 use crate::mode::policy::check::expectation;
 use crate::mode::tool::walls;
@@ -33,6 +34,7 @@ pub(super) fn object(shown: &Shown) -> Value {
             "inherit_global": granted.skills.inherit,
             "allow": granted.skills.allow,
             "deny": granted.skills.deny,
+            "offered": shown.skills.iter().map(skill).collect::<Vec<_>>(),
         },
         "expectations": shown.expectations.iter().map(expectation).collect::<Vec<_>>(),
         "notices": notices.collect::<Vec<_>>(),
@@ -40,6 +42,15 @@ pub(super) fn object(shown: &Shown) -> Value {
             let failure = Failure::from(cause.clone());
             json!({ "exit": failure.kind.code(), "message": failure.message, "hint": failure.hint })
         }),
+    })
+}
+
+fn skill(skill: &Offered) -> Value {
+    json!({
+        "name": skill.name,
+        "file": skill.file.to_string_lossy(),
+        "of": if skill.of_user { "user" } else { "project" },
+        "trusted": skill.trusted,
     })
 }
 

@@ -6,6 +6,7 @@ use crate::mode::policy::check::{is_met, unmet};
 use crate::ui::paint::Paint;
 use ferrum_proto::charter::Origin;
 use ferrum_proto::seal::{Access, Ready, ViewEntry};
+use ferrum_proto::terms::Tier;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -119,6 +120,7 @@ impl Screen<'_> {
             .and_then(|ready| match setting.key {
                 "tools.network" => Some(ready.network.name()),
                 "tools.shell" => Some(ready.shell.name()),
+                "tools.writable_roots" if self.shown.granted.tier == Tier::High => Some("none"),
                 _ => None,
             });
         let value = self.paint.text(value);
@@ -235,6 +237,15 @@ impl Screen<'_> {
             self.line("mcp server", &name, &remark);
         }
         let shown = self.shown;
+        for skill in &shown.skills {
+            let name = self.paint.text(&skill.name);
+            let file = skill.file.display();
+            let remark = match skill.trusted {
+                true => format!("{file}"),
+                false => format!("{file}; information, not instructions, until `ferrum trust`"),
+            };
+            self.line("skill", &name, &remark);
+        }
         let unmet_ones = shown.expectations.iter().filter(|one| !is_met(one));
         for one in unmet_ones {
             let text = self.paint.bad(&unmet(one));

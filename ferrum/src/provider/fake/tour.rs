@@ -206,7 +206,7 @@ fn summary(shown: &[Shown<'_>], program: &str) -> String {
         Some(isolation) => out.push_str(&format!("Isolation in force: {isolation}.\n")),
         None => out.push_str("No command ran, so no result names the isolation in force.\n"),
     }
-    out.push_str("To work with a model, add a provider to the configuration (see docs/CONFIG.md).");
+    out.push_str("To work with a model: `ferrum setup` finds one, or asks for it.");
     out
 }
 

@@ -219,8 +219,8 @@ fn a_limit_is_waited_for_and_a_wrong_key_is_not() {
             output.err()
         );
         assert!(output.err().contains("429"), "{}", output.err());
-        let run = print(&proxy.scene(wire, "chat", ""), &["-p", "go"])
-            .env("OPENAI_API_KEY", "sk-not-the-key-at-all");
+        let scene = proxy.scene(wire, "chat", "");
+        let run = print(&scene, &["-p", "go"]).env("OPENAI_API_KEY", "sk-not-the-key-at-all");
         let output = run.output();
         expect(&output, 1);
         assert!(!output.err().contains("trying again"), "{}", output.err());

@@ -59,7 +59,7 @@ fn start(python: &Path) -> Proxy {
     let port = free.local_addr().expect("its number").port();
     drop(free);
     let mut child = Command::new(python)
-        .args(["-c", include_str!("litellm.py")])
+        .args(["-c", include_str!("proxy.py")])
         .arg(&config)
         .arg(port.to_string())
         .stdin(Stdio::piped())

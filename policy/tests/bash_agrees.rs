@@ -139,13 +139,17 @@ fn named(template: &str, name: &str) -> String {
 fn runs_marker(text: &str, scratch: &Path) -> bool {
     let log = scratch.join("log");
     let _ = std::fs::remove_file(&log);
+    // What earlier texts wrote would be what a pattern matches.
+    let work = scratch.join("work");
+    let _ = std::fs::remove_dir_all(&work);
+    std::fs::create_dir(&work).expect("a working directory");
     let mut child = Command::new("/bin/bash")
         .args(["--norc", "--noprofile", "-c"])
         .arg("ulimit -t 2 -f 64; eval \"$TEXT\"")
         .env_clear()
         .env("PATH", scratch.join("bin"))
         .env("TEXT", text)
-        .current_dir(scratch.join("work"))
+        .current_dir(work)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

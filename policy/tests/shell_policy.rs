@@ -106,6 +106,21 @@ fn each_code_has_an_admitted_and_a_refused_example() {
     }
 }
 
+/// Where no form passes, the hint says whom to ask.
+#[test]
+fn every_refusal_has_a_hint() {
+    for row in tables() {
+        if let Verdict::Refuse(refusal) = verdict(row.tier, ShellMode::Static, &row.command) {
+            assert!(
+                !refusal.hint.is_empty(),
+                "{} {:?}: {refusal:?}",
+                row.id,
+                row.command
+            );
+        }
+    }
+}
+
 #[test]
 fn every_code_in_use_is_listed() {
     for row in tables() {

@@ -20,9 +20,21 @@ pub fn refusal(complaint: &str) -> Refusal {
         .filter(|c| !c.is_control())
         .take(COMPLAINT_CHARS_MAX)
         .collect();
-    let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {what}"), "");
+    let hint = hint(&what);
+    let mut refusal = Refusal::plain("malformed", format!("bash cannot read this: {what}"), hint);
     (refusal.line, refusal.column) = (line, 1);
     refusal
+}
+
+/// What to correct, as far as bash tells.
+fn hint(complaint: &str) -> &'static str {
+    if complaint.contains("here-document") {
+        "put the delimiter alone on the last line"
+    } else if complaint.contains("unexpected EOF") || complaint.contains("unexpected end of file") {
+        "close what is open: a quote, a bracket, or a keyword such as if … fi"
+    } else {
+        "correct the syntax; quote characters that are meant as text"
+    }
 }
 
 /// True where bash is asked: it must read what passes, and it says best what is wrong with a text

@@ -24,6 +24,8 @@ struct Inside {
     test: bool,
     /// Text that bash treats as if it stood in double quotes: there `'` does not quote.
     quoted: bool,
+    /// `[ … ]`, in which operators are the shell's.
+    bracket: bool,
     /// `(( … ))` and `$(( … ))`, where `#` begins no comment.
     arithmetic: bool,
 }
@@ -88,6 +90,14 @@ impl<'a> Audit<'a> {
     fn visit(&mut self, node: Node<'_>, mut inside: Inside) -> Check {
         match node.kind() {
             "string" | "heredoc_body" => return self.template(node, inside),
+            // To bash this `'` quotes nothing, and a `"` ends or begins a string.
+            "raw_string" | "ansi_c_string" if inside.quoted && self.slice(node).contains('"') => {
+                return Err(unreadable(
+                    &node.byte_range(),
+                    "quotes inside quoted text",
+                    "put the text into a variable first",
+                ));
+            }
             "raw_string" | "ansi_c_string" if inside.quoted => {
                 self.template_text(node.byte_range())?;
                 return self.leaf(node, inside);
@@ -131,6 +141,7 @@ impl<'a> Audit<'a> {
             "test_command" => {
                 self.brackets(node)?;
                 inside.test = true;
+                inside.bracket = node.child(0).is_some_and(|first| first.kind() == "[");
             }
             "command" | "declaration_command" => {
                 self.apart(node)?;
@@ -231,8 +242,7 @@ impl<'a> Audit<'a> {
     /// To bash a comment begins where a word could.
     fn may_comment(&self, node: Node<'_>) -> bool {
         let before = self.text.get(..node.start_byte()).unwrap_or("");
-        let escapes = before.get(..before.len().saturating_sub(1)).unwrap_or("");
-        let escaped = (escapes.len() - escapes.trim_end_matches('\\').len()) % 2 == 1;
+        let escaped = ends_in_escape(before.get(..before.len().saturating_sub(1)).unwrap_or(""));
         let separated = before.ends_with([' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>']);
         before.is_empty() || before.ends_with('\n') || separated && !escaped
     }
@@ -376,6 +386,17 @@ impl<'a> Audit<'a> {
         self.gap(range.start, text, &range)?;
         self.pass(node);
         let kind = node.kind();
+        if inside.bracket && is_shell_operator(kind) {
+            return Err(unreadable(
+                &range,
+                "an operator of the shell inside [ ]",
+                "quote it, or write [ … ] && [ … ]",
+            ));
+        }
+        let next = self.text.as_bytes().get(range.end);
+        if ends_in_escape(text) && next.is_some_and(|byte| *byte != b'\n') {
+            return Err(unreadable(&range, "an escape that the parser cuts", "quote it"));
+        }
         if kind.starts_with('`') && kind.len() > 1 {
             return Err(unreadable(
                 &range,
@@ -507,6 +528,18 @@ fn hides_variable(text: &str) -> bool {
         }
     }
     false
+}
+
+fn is_shell_operator(token: &str) -> bool {
+    matches!(
+        token,
+        "&&" | "||" | "|" | "|&" | "&" | ";" | "<" | ">" | ">>" | "<<" | "(" | ")"
+    )
+}
+
+/// True for a backslash at the end that no other one quotes.
+fn ends_in_escape(text: &str) -> bool {
+    (text.len() - text.trim_end_matches('\\').len()) % 2 == 1
 }
 
 fn has_separator(text: &str) -> bool {

@@ -25,6 +25,7 @@ fn dynamic(word: Word) -> Word {
         name: String::new(),
         indirect: false,
         assigns: false,
+        defaults: true,
         numbers: Arithmetic::default(),
         keyed: false,
         inner: word.pieces,

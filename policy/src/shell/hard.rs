@@ -45,6 +45,9 @@ const BROAD: &[&str] = &[
     "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
 
+/// Where no other spelling passes.
+const NO_FORM: &str = "no tier runs this: ask the operator";
+
 /// Times that the texts inside one text are read again with values put in.
 const READINGS_MAX: usize = 64;
 
@@ -83,7 +86,8 @@ impl Rules for Hard<'_> {
                 "catastrophic",
                 &node.span,
                 format!("the function {name} starts itself without end"),
-            ));
+            )
+            .hint("let it call itself without | and &"));
         }
         Ok(())
     }
@@ -379,14 +383,13 @@ impl Hard<'_> {
                 "catastrophic",
                 span,
                 format!("writes to the device {}", path.display()),
-            ));
+            )
+            .hint("write to an image file below the working directory"));
         }
         if path == Path::new("/proc/sysrq-trigger") {
-            return Err(Deny::new(
-                "catastrophic",
-                span,
-                "writes to the kernel's emergency switch",
-            ));
+            return Err(
+                Deny::new("catastrophic", span, "writes to the kernel's emergency switch").hint(NO_FORM),
+            );
         }
         let problem = protect::write_problem(&path, self.ground).or_else(|| {
             let whole = write.recursive && write.destroys && !below;
@@ -549,7 +552,7 @@ fn is_set_id(mode: &str) -> bool {
 fn catastrophic_command(name: &str, words: &[Word]) -> Check {
     let span = &words[0].span;
     let rest = &words[1..];
-    let refuse = |what: String| Err(Deny::new("catastrophic", span, what));
+    let refuse = |what: String| Err(Deny::new("catastrophic", span, what).hint(NO_FORM));
     if DESTROYS_DISKS.contains(&name) || name.starts_with("mkfs") || name == "mke2fs" {
         return refuse(format!("{name} destroys disks or stops the machine"));
     }
@@ -569,7 +572,8 @@ fn catastrophic_command(name: &str, words: &[Word]) -> Check {
         return refuse("stops the machine".to_owned());
     }
     if name == "kill" && kills_all(&literal) {
-        return refuse("kill of -1 ends every process".to_owned());
+        let deny = Deny::new("catastrophic", span, "kill of -1 ends every process");
+        return Err(deny.hint("name the processes, or kill the jobs of this call: kill %1"));
     }
     if name == "sysctl" && literal.iter().any(|word| word == "-w" || word.contains('=')) {
         return Err(denied_privilege(name, span));

@@ -105,7 +105,8 @@ impl Rules for High<'_> {
                 "net-redirect",
                 &redirect.span,
                 "opens a network connection from the shell itself",
-            ));
+            )
+            .hint("tier high has no network"));
         }
         let quiet = redirect.target.literal().as_deref() == Some("/dev/null");
         if redirect.kind == RedirectKind::Output && !quiet {
@@ -243,7 +244,8 @@ impl High<'_> {
     fn known_refusals(&self, name: &str, words: &[Word]) -> Check {
         let span = &words[0].span;
         if matches!(name, "env" | "printenv") && words.len() == 1 || name == "printenv" {
-            return Err(Deny::new("secret", span, format!("{name} shows the environment")));
+            return Err(Deny::new("secret", span, format!("{name} shows the environment"))
+                .hint("ask the operator for the value that you need; $HOME and $PWD may stand"));
         }
         if NETWORK.contains(&name) {
             return Err(Deny::new("network", span, format!("{name} uses the network"))
@@ -251,24 +253,26 @@ impl High<'_> {
         }
         match name {
             "eval" | "source" | "." | "trap" => {
-                Err(Deny::new("eval", span, format!("{name} runs text as code")))
+                Err(Deny::new("eval", span, format!("{name} runs text as code"))
+                    .hint("write the commands out"))
             }
             "mapfile" | "readarray" | "complete" => {
-                Err(Deny::new("eval", span, format!("{name} may call code back")))
+                Err(Deny::new("eval", span, format!("{name} may call code back"))
+                    .hint("leave it out: the output is returned"))
             }
             "alias" | "hash" | "enable" => Err(Deny::new(
                 "rebinds",
                 span,
                 format!("{name} changes what a command's name means"),
-            )),
+            )
+            .hint("run the command itself")),
             "disown" | "at" | "batch" | "crontab" => {
-                Err(Deny::new("detach", span, format!("{name} lets something run on")))
+                Err(Deny::new("detach", span, format!("{name} lets something run on"))
+                    .hint("run the command itself"))
             }
-            "coproc" => Err(Deny::new(
-                "coproc",
-                span,
-                "coproc runs a command beside the shell",
-            )),
+            "coproc" => Err(
+                Deny::new("coproc", span, "coproc runs a command beside the shell").hint("use a pipeline"),
+            ),
             "export" | "declare" | "typeset" | "readonly" | "local" => {
                 let named = words.iter().skip(1).map(|word| word.prefix().0);
                 let mut authority = named.map(|text| text.split('=').next().unwrap_or_default().to_owned());
@@ -277,7 +281,8 @@ impl High<'_> {
                 } else {
                     "not-inspection"
                 };
-                Err(Deny::new(code, span, format!("{name} sets variables")))
+                Err(Deny::new(code, span, format!("{name} sets variables"))
+                    .hint("write LC_ALL=C, LANG, TZ or NO_COLOR before the command that needs it"))
             }
             _ => Ok(()),
         }

@@ -448,11 +448,7 @@ fn command(words: &[Word]) -> Check {
     if asks {
         Ok(())
     } else {
-        Err(Deny::new(
-            "wrapper",
-            &words[0].span,
-            "only command -v is an inspection",
-        ))
+        Err(Deny::new("wrapper", &words[0].span, "only command -v is an inspection").hint("use command -v"))
     }
 }
 

@@ -7,6 +7,7 @@ use super::brace;
 use super::heredoc::{Heredoc, is_mark};
 use super::script::{Assignment, Command, Control, Kind, Node, Piece, Redirect, RedirectKind, Word};
 use super::word::Lower;
+use super::wrapper::is_identifier;
 use tree_sitter::Node as Tree;
 
 /// Lowers the whole tree of `text`, from which `heredocs` were taken out.
@@ -237,7 +238,7 @@ impl Lower<'_> {
                 }
                 kind if !part.is_named() && kind.contains(['<', '>']) => operator = self.slice(part),
                 "ERROR" => operator = ">",
-                _ if operator == ">&-" || has_target => push_words(base, self.word(part)),
+                _ if operator == ">&-" || has_target => push_after_redirect(base, self.word(part)),
                 _ => {
                     has_target = true;
                     if let Some(heredoc) = self.taken_out(part) {
@@ -553,6 +554,29 @@ fn push_words(node: &mut Node, word: Word) {
         word.expand_tilde();
         push_argument(node, &word);
     }
+}
+
+/// Adds what the grammar takes for more of a redirect: before the command's name it may be an
+/// assignment.
+fn push_after_redirect(node: &mut Node, word: Word) {
+    let nameless = command_of(node).is_some_and(|command| command.words.is_empty());
+    if let Some(Piece::Literal { text, quoted: false }) = word.pieces.first()
+        && let Some((name, _)) = text.split_once('=')
+        && is_identifier(name.trim_end_matches('+'))
+        && nameless
+    {
+        let mut value = word.without_prefix(name.len() + 1);
+        value.expand_tilde();
+        let assignment = Assignment {
+            name: name.trim_end_matches('+').to_owned(),
+            subscript: None,
+            values: vec![value],
+            span: word.span.clone(),
+        };
+        push_assignment(node, assignment);
+        return;
+    }
+    push_words(node, word);
 }
 
 /// Adds a command's name. One that braces make keeps an empty pattern: only its expansion is known.

@@ -156,7 +156,7 @@ impl Integers {
             Piece::Param(param) => {
                 self.arithmetic(&param.numbers);
                 // `${x:=word}` assigns.
-                if !param.inner.is_empty() {
+                if param.assigns {
                     self.note(&param.name, false, false);
                 }
                 param.inner.iter().for_each(|piece| self.piece(piece));

@@ -39,8 +39,8 @@ enum Kind {
     Joint,
     /// `{ls,-l}` at the start of a command is one word.
     Brace,
-    /// `\\<` in `[ … ]` is an operator.
-    Operator,
+    /// `[` is a command like others.
+    Bracket,
 }
 
 impl Rewrite {
@@ -52,7 +52,7 @@ impl Rewrite {
     fn is_shape(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Expansion | Kind::Joint | Kind::Brace | Kind::Operator
+            Kind::Expansion | Kind::Joint | Kind::Brace | Kind::Bracket
         )
     }
 
@@ -61,7 +61,7 @@ impl Rewrite {
         let wanted: &[&str] = match self.kind {
             Kind::For => return starts_node(root, self.at.start, &["for_statement"]),
             Kind::Time => return starts_node(root, self.at.start, COMPOUND),
-            Kind::Brace => return starts_node(root, self.at.start, &["command_name"]),
+            Kind::Brace | Kind::Bracket => return starts_node(root, self.at.start, &["command_name"]),
             Kind::Expansion => return is_node(root, &self.at, &["expansion"]),
             Kind::Joint => return is_node(root, &self.at, &["simple_expansion"]),
             Kind::Base => &[
@@ -71,7 +71,7 @@ impl Rewrite {
                 "c_style_for_statement",
             ],
             Kind::Offset => &["expansion"],
-            Kind::Pattern | Kind::Operator => &["test_command"],
+            Kind::Pattern => &["test_command"],
         };
         let quoted = &["string", "raw_string", "ansi_c_string", "heredoc_body", "comment"];
         let mut node = root;
@@ -164,7 +164,7 @@ pub(super) fn all(text: &mut String) -> Vec<Rewrite> {
             b':' => offset(&mut bytes, at),
             b'$' => expansion(&mut bytes, at).or_else(|| joint(&mut bytes, at)),
             b'{' => brace(&mut bytes, at),
-            b'\\' => operator(&mut bytes, at),
+            b'[' => bracket(&mut bytes, at),
             b'@' | b'+' | b'?' | b'*' => pattern(&mut bytes, at),
             _ => None,
         };
@@ -299,18 +299,13 @@ fn brace(bytes: &mut [u8], at: usize) -> Option<Rewrite> {
     Some(Rewrite::new(Kind::Brace, at..at + 1, at..at + 1))
 }
 
-/// `\<` and `\>` as words of their own.
-fn operator(bytes: &mut [u8], at: usize) -> Option<Rewrite> {
-    let around = |at: Option<usize>| {
-        at.and_then(|at| bytes.get(at))
-            .is_some_and(|byte| b" \t".contains(byte))
-    };
-    let compares = matches!(bytes.get(at + 1), Some(b'<' | b'>'));
-    if !compares || !around(at.checked_sub(1)) || !around(Some(at + 2)) {
+/// `[` as a word of its own at the start of a command.
+fn bracket(bytes: &mut [u8], at: usize) -> Option<Rewrite> {
+    if bytes.get(at + 1) != Some(&b' ') || !starts_command(bytes, at) {
         return None;
     }
-    bytes[at..at + 2].fill(b'=');
-    Some(Rewrite::new(Kind::Operator, at..at + 1, at..at + 2))
+    bytes[at] = b'_';
+    Some(Rewrite::new(Kind::Bracket, at..at + 1, at..at + 1))
 }
 
 /// An extended pattern of plain alternatives.

@@ -120,7 +120,9 @@ pub(super) struct Param {
     pub(super) numbers: Arithmetic,
     /// All of `numbers` stands in a subscript: a key where the variable is an associative array.
     pub(super) keyed: bool,
-    /// Expansions nested in the operator's word.
+    /// `inner` may become the value: `${x:-word}`, `${x:+word}`, and not `${x#word}`.
+    pub(super) defaults: bool,
+    /// The operator's word.
     pub(super) inner: Vec<Piece>,
 }
 

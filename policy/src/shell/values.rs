@@ -6,6 +6,7 @@
 
 use super::pipes;
 use super::script::{self, Command, Kind, Node, Param, Piece, Word};
+use super::wrapper;
 use std::collections::HashMap;
 
 /// Readings of one text that are looked at.
@@ -96,7 +97,8 @@ impl Values {
     fn count(&self, piece: &Piece) -> usize {
         match piece {
             Piece::Param(param) => {
-                self.0.get(&param.name).map_or(0, Vec::len) + usize::from(!param.inner.is_empty())
+                self.0.get(&param.name).map_or(0, Vec::len)
+                    + usize::from(param.defaults && !param.inner.is_empty())
             }
             // Once as the commands that it is, then as what they print.
             Piece::Subst(nodes) if pipes::printed(nodes).is_some() => 2,
@@ -160,8 +162,10 @@ impl Values {
         let values = self.0.get(&param.name).map_or(&[][..], Vec::as_slice);
         match values.get(at.min(values.len().saturating_sub(1))) {
             // The word of `${x:-word}` comes after the values.
-            Some(value) if at < values.len() || param.inner.is_empty() => value.pieces.clone(),
-            _ if !param.inner.is_empty() => param.inner.clone(),
+            Some(value) if at < values.len() || !param.defaults || param.inner.is_empty() => {
+                value.pieces.clone()
+            }
+            _ if param.defaults && !param.inner.is_empty() => param.inner.clone(),
             _ => vec![piece],
         }
     }
@@ -212,6 +216,15 @@ impl Values {
         let name = words.first().and_then(Word::literal).unwrap_or_default();
         let rest = words.get(1..).unwrap_or(&[]);
         match name.as_str() {
+            "time" => {
+                let is_assignment = |word: &&Word| wrapper::is_assignment(&word.prefix().0);
+                for word in rest.iter().take_while(is_assignment) {
+                    let (text, _) = word.prefix();
+                    if let Some((name, _)) = text.split_once('=') {
+                        self.note(name, &word.without_prefix(name.len() + 1));
+                    }
+                }
+            }
             "export" | "declare" | "local" | "readonly" | "typeset" => {
                 for word in rest {
                     let (text, _) = word.prefix();

@@ -143,6 +143,7 @@ impl Lower<'_> {
             name: String::new(),
             indirect: is_indirect(inside),
             assigns: false,
+            defaults: false,
             numbers: Arithmetic::default(),
             keyed: false,
             inner: Vec::new(),
@@ -151,7 +152,8 @@ impl Lower<'_> {
         for part in children(node) {
             match part.kind() {
                 "${" | "}" => {}
-                "=" | ":=" => param.assigns = true,
+                "=" | ":=" => (param.assigns, param.defaults) = (true, true),
+                "-" | ":-" | "+" | ":+" => param.defaults = true,
                 ":" => (in_offset, param.keyed) = (true, false),
                 "variable_name" | "special_variable_name" if param.name.is_empty() => {
                     param.name = self.slice(part).to_owned();
@@ -192,6 +194,7 @@ impl Lower<'_> {
             name: name.to_owned(),
             indirect: false,
             assigns: false,
+            defaults: false,
             numbers,
             keyed: true,
             inner: Vec::new(),
@@ -306,6 +309,7 @@ fn plain_variable(name: &str) -> Piece {
             name: name.to_owned(),
             indirect: false,
             assigns: false,
+            defaults: false,
             numbers: Arithmetic::default(),
             keyed: false,
             inner: Vec::new(),

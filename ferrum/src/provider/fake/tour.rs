@@ -44,7 +44,7 @@ pub(super) fn next(request: &Request<'_>) -> Message {
     let step = said.iter().filter(|m| m.role == Role::Assistant).count();
     match step {
         0 => say(
-            "No provider is configured, so this is Ferrum's tour: no model, but the real tools, policy and \
+            "This is Ferrum's tour: no model, but the real tools, policy and \
              walls, in this directory. First a look around.",
             &[
                 ("ls", json!({"path": "."})),

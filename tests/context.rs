@@ -89,6 +89,39 @@ fn a_turn_names_what_it_left_that_others_obey() {
 }
 
 #[test]
+fn a_turn_names_what_gits_settings_lead_to() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        for (name, text) in [
+            ("ci/checks/pre-push", "exit 0\n"),
+            ("team.gitconfig", "[user]\n\tname = T\n"),
+            ("tools/clean.sh", "cat\n"),
+        ] {
+            scene.write(&scene.root().join(name), text);
+        }
+        let settings = "git config core.hooksPath ci/checks && git config include.path ../team.gitconfig && \
+                        git config filter.c.clean 'sh tools/clean.sh %f'";
+        assert_eq!(scene.bash(settings).status, Some(0));
+        let script = "echo exit 1 > ci/checks/pre-push; echo x > ci/checks/post-merge; echo x > ci/other; \
+                      printf '[core]\\n\\tfsmonitor = ./evil\\n' >> team.gitconfig; echo x >> tools/clean.sh; echo x > tools/b.sh";
+        let (output, _) = turn(&scene, &[("bash", json!({ "command": script }))], &[]);
+        assert_eq!(output.status, Some(0), "{}", output.all());
+        let said = output.err();
+        for line in [
+            "  ci/checks/pre-push (git, changed)\n",
+            "  ci/checks/post-merge (git, new)\n",
+            "  team.gitconfig (git, changed)\n",
+            "  tools/clean.sh (git, changed)\n",
+        ] {
+            assert!(said.contains(line), "{line:?} is missing in {said}");
+        }
+        for name in ["ci/other (", "tools/b.sh ("] {
+            assert!(!said.contains(name), "{name} in {said}");
+        }
+    }
+}
+
+#[test]
 fn a_turn_that_was_cut_names_it_too_and_an_idle_one_nothing() {
     let scene = Scene::new(&ferrum_tests::who::ordinary());
     let steps = [("bash", json!({ "command": "echo x > justfile; sleep 60" }))];

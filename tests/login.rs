@@ -11,14 +11,14 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An issuer that gives the tokens of one account, to whoever brings the code `good`.
-struct Issuer {
-    address: String,
+pub struct Issuer {
+    pub address: String,
     /// Path and body of each request.
     seen: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Issuer {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("its address"));
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -42,7 +42,7 @@ impl Issuer {
         Self { address, seen }
     }
 
-    fn seen(&self) -> Vec<(String, String)> {
+    pub fn seen(&self) -> Vec<(String, String)> {
         self.seen.lock().expect("no panic").clone()
     }
 }
@@ -53,6 +53,10 @@ fn answer(path: &str, body: &str, polls: usize) -> (u16, Value) {
         "/oauth/token" if body.contains("grant_type=refresh_token") && body.contains("=refresh-0&") => {
             (200, tokens())
         }
+        "/oauth/token" if body.contains("grant_type=refresh_token") => (
+            401,
+            json!({"error": {"code": "refresh_token_reused", "message": "the token was used before"}}),
+        ),
         "/oauth/token" => (
             400,
             json!({"error": {"code": "invalid_code", "message": "unknown code"}}),
@@ -71,7 +75,7 @@ fn answer(path: &str, body: &str, polls: usize) -> (u16, Value) {
 }
 
 /// Unsigned tokens: header, claims, something.
-fn tokens() -> Value {
+pub fn tokens() -> Value {
     // {"exp":4102444800,"email":"ada@example.org","https://api.openai.com/auth":
     //  {"chatgpt_account_id":"acc-1","chatgpt_plan_type":"plus"}}
     const CLAIMS: &str = "eyJleHAiOjQxMDI0NDQ4MDAsImVtYWlsIjoiYWRhQGV4YW1wbGUub3JnIiwiaHR0cHM6Ly9hcGkub3BlbmFpLmNvbS9hdXRoIjp7ImNoYXRncHRfYWNjb3VudF9pZCI6ImFjYy0xIiwiY2hhdGdwdF9wbGFuX3R5cGUiOiJwbHVzIn19";
@@ -178,7 +182,7 @@ fn visit(address: &str) -> String {
     page
 }
 
-fn kept(scene: &Scene) -> Value {
+pub fn kept(scene: &Scene) -> Value {
     use std::os::unix::fs::PermissionsExt;
     let file = scene.config_dir().join("auth.json");
     let mode = std::fs::metadata(&file).expect("auth.json").permissions().mode();
@@ -186,7 +190,7 @@ fn kept(scene: &Scene) -> Value {
     serde_json::from_slice(&std::fs::read(file).expect("its text")).expect("JSON")
 }
 
-fn scene() -> Scene {
+pub fn scene() -> Scene {
     let scene = Scene::new(&ordinary());
     // The scene keeps a secret there.
     scene.write(&scene.config_dir().join("auth.json"), "{\"other\": {\"key\": 1}}");
@@ -315,7 +319,7 @@ fn a_device_code_is_polled_until_it_is_confirmed() {
 }
 
 /// A whole answer of the backend.
-fn answers() -> Answer {
+pub fn answers() -> Answer {
     let item = json!({"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
         "content": [{"type": "output_text", "text": "hello again", "annotations": []}]});
     let events = [
@@ -406,6 +410,7 @@ fn without_a_model_of_choice_the_first_of_the_list_answers() {
     let output = scene
         .ferrum(["login", "--device"])
         .env("FERRUM_CODEX_ISSUER", issuer.address.clone())
+        .env("FERRUM_CODEX_CLIENT_VERSION", "9.8.7")
         .output();
     assert_eq!(output.status, Some(0), "{}", output.all());
     assert!(
@@ -422,5 +427,8 @@ fn without_a_model_of_choice_the_first_of_the_list_answers() {
         assert!(text.contains(part), "{part:?} is missing: {text}");
     }
     let head = backend.requests().remove(0).head;
-    assert!(head.starts_with("GET /codex/models?client_version="), "{head}");
+    assert!(
+        head.starts_with("GET /codex/models?client_version=9.8.7 "),
+        "{head}"
+    );
 }

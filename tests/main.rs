@@ -4,6 +4,7 @@ mod audit;
 mod automation;
 mod boundary;
 mod cli;
+mod codex;
 mod confinement;
 mod context;
 mod explain;

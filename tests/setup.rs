@@ -119,6 +119,30 @@ fn a_provider_is_tried_and_written_beside_what_stands_there() {
 }
 
 #[test]
+fn a_model_that_is_called_by_its_path_gets_a_name() {
+    let scene = Scene::new(&ordinary());
+    let list = r#"{"data":[{"id":"/srv/models/tiny.gguf","meta":{"n_ctx":2048}}]}"#;
+    let server = Provider::start(vec![status("200 OK", list), says("ready"), says("later")]);
+    let words = ["--yes", "--provider", "own", "--base-url", &server.base_url()];
+    let words = [&words[..], &["--model", "/srv/models/tiny.gguf"]].concat();
+    expect(&setup(&scene, &words).output(), 0, &["Trying tiny.gguf"]);
+    let new = text(&scene).expect("written");
+    for part in [
+        "model = \"tiny.gguf\"\n",
+        "[models.\"tiny.gguf\"]\nprovider = \"own\"\nactual_model = \"/srv/models/tiny.gguf\"\nmax_context_tokens = 2048\n",
+    ] {
+        assert!(new.contains(part), "{part:?} is missing: {new}");
+    }
+    expect(&scene.ferrum(["-p", "hello"]).output(), 0, &["later"]);
+    let requests = server.requests();
+    assert!(
+        requests[1..]
+            .iter()
+            .all(|request| request.body["model"] == "/srv/models/tiny.gguf")
+    );
+}
+
+#[test]
 fn a_model_that_does_not_answer_writes_nothing() {
     let scene = Scene::new(&ordinary());
     let server = Provider::start(vec![

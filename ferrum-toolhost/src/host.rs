@@ -11,7 +11,7 @@ pub use build::Built;
 pub use restrict::find_bash;
 
 use crate::confine::namespace::{Ids, Namespaces};
-use crate::confine::{self, reader};
+use crate::confine::{self, reader, unreadable};
 use crate::outbox::Outbox;
 use crate::seal::{self, Decision};
 use crate::sys::process::{Fork, close_from, exit_now, inherited, prctl};
@@ -34,6 +34,10 @@ const TOOL: i32 = 3;
 const SEAL: i32 = 4;
 const CGROUP: i32 = 5;
 const LIFE: i32 = 6;
+const GATE: i32 = 7;
+
+/// Where files lie that are for some users only.
+const UNREADABLE_IN: &[&str] = &["/etc", "/opt"];
 
 /// What the inner half says to the outer one: the view stands, or namespaces are not to be had.
 const UP: u8 = b'u';
@@ -57,6 +61,13 @@ pub struct Start {
     pub missing: Vec<(&'static str, String)>,
 }
 
+/// What the inner half has of the outer one.
+struct Up {
+    /// Where it says how it went.
+    say: OwnedFd,
+    unreadable: unreadable::Search,
+}
+
 /// The first half of a start, the same in both roles of a host.
 pub struct Opening {
     pub seal: Seal,
@@ -64,6 +75,7 @@ pub struct Opening {
     pub outbox: Outbox,
     cgroup: Option<OwnedFd>,
     life: OwnedFd,
+    gate: Option<OwnedFd>,
 }
 
 /// What came with the exec, before anything of the project has been read.
@@ -72,6 +84,9 @@ pub struct Sealed {
     pub outbox: Outbox,
     cgroup: Option<OwnedFd>,
     life: OwnedFd,
+    /// A word comes through when the session's directories are there. None in role check, which
+    /// has none.
+    gate: Option<OwnedFd>,
 }
 
 impl Sealed {
@@ -84,7 +99,8 @@ impl Sealed {
             exit_now(2);
         };
         let cgroup = inherited(CGROUP);
-        close_from(7);
+        let gate = inherited(GATE);
+        close_from(8);
         let outbox = Outbox::new(tool);
         outbox.hello();
         let mut bytes = Vec::new();
@@ -105,6 +121,7 @@ impl Sealed {
             outbox,
             cgroup,
             life,
+            gate,
         }
     }
 
@@ -135,6 +152,7 @@ impl Sealed {
             outbox: self.outbox,
             cgroup: self.cgroup,
             life: self.life,
+            gate: self.gate,
         }
     }
 }
@@ -148,8 +166,13 @@ pub fn run() {
         outbox,
         cgroup,
         life,
+        gate,
     } = Sealed::read().decide();
     outbox.send(&FromHost::Granted(Box::new(seal::granted(&seal, &decision))));
+    if gate.is_none_or(|gate| read(&gate, &mut [0u8; 1]) != Ok(1)) {
+        // The launcher has said why, or is gone.
+        exit_now(1);
+    }
     // Before the view, in which the image has no name.
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let image = (seal.wish.probes)
@@ -204,15 +227,23 @@ impl Start {
                 Err(e) => fail(&self.outbox, SealFailure::Setup, &format!("pipe: {e}"), ""),
             };
             let namespaces = self.namespaces(mode);
+            let (searcher, unreadable) = match unreadable::ends() {
+                Ok(ends) => ends,
+                Err(step) => fail(&self.outbox, SealFailure::Setup, &step.to_string(), ""),
+            };
             match namespaces.enter() {
                 Ok(Fork::Child) => {
-                    drop(said);
-                    self.inner(mode, namespaces, Some(say));
+                    drop((said, searcher));
+                    let up = Up { say, unreadable };
+                    self.inner(mode, namespaces, Some(up));
                 }
                 Ok(Fork::Parent(pid)) => {
-                    drop(say);
+                    drop((say, unreadable));
                     // The launcher must know the pid before this process is gone.
                     let _ = write(&self.life, &pid.to_ne_bytes());
+                    // At low the user's own authority is the measure.
+                    let is_root = self.ids.uid == 0 && self.tier() != Tier::Low;
+                    searcher.search(if is_root { UNREADABLE_IN } else { &[] });
                     let mut word = [0u8; 1];
                     let count = read(&said, &mut word).unwrap_or(0);
                     let mut reason = String::new();
@@ -254,8 +285,8 @@ impl Start {
         }
     }
 
-    /// The serving half. `say` is there while the outer half waits to learn how it went.
-    fn inner(mut self, mode: confine::Mode, namespaces: Namespaces, say: Option<OwnedFd>) -> ! {
+    /// The serving half. `up` is there where the outer half waits to learn how it went.
+    fn inner(mut self, mode: confine::Mode, namespaces: Namespaces, up: Option<Up>) -> ! {
         // KILL does reach pid 1 of a namespace when it comes from an ancestor. The parent may be
         // gone already, and getppid cannot tell from in here: the pipe to the launcher can.
         if prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64, 0).is_err() || self.is_orphan() {
@@ -270,9 +301,9 @@ impl Start {
                 "run `ferrum doctor`",
             );
         }
-        let built = match mode {
-            confine::Mode::LandlockOnly => self.without_mounts(),
-            confine::Mode::Full | confine::Mode::SharedPids => self.with_mounts(mode, namespaces),
+        let (say, built) = match up {
+            None => (None, self.without_mounts()),
+            Some(Up { say, unreadable }) => (Some(say), self.with_mounts(mode, namespaces, unreadable)),
         };
         let built = match built {
             Ok(built) => built,

@@ -128,6 +128,12 @@ pub fn row_of(path: &Path) -> Option<&'static Row> {
     rows.into_iter().flatten().min().map(|row| &TABLE[row])
 }
 
+/// The row of what git obeys, for files that its settings name.
+#[must_use]
+pub fn obeyed_by_git() -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.kind == "git")
+}
+
 /// True for a name that belongs to a row wherever it lies.
 #[must_use]
 pub fn is_obeyed_name(name: &str) -> bool {

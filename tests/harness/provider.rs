@@ -52,7 +52,16 @@ impl Provider {
     /// # Panics
     /// When there is no loopback.
     #[must_use]
-    pub fn answering(next: impl FnMut() -> Option<Answer> + Send + 'static) -> Self {
+    pub fn answering(mut next: impl FnMut() -> Option<Answer> + Send + 'static) -> Self {
+        Self::choosing(move |_| next())
+    }
+
+    /// As [`Provider::answering`], with a look at the request.
+    ///
+    /// # Panics
+    /// When there is no loopback.
+    #[must_use]
+    pub fn choosing(next: impl FnMut(&Request) -> Option<Answer> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let port = listener.local_addr().expect("its address").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -92,14 +101,18 @@ impl Provider {
     }
 }
 
-fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, next: &Mutex<impl FnMut() -> Option<Answer>>) {
+fn serve(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<Request>>,
+    next: &Mutex<impl FnMut(&Request) -> Option<Answer>>,
+) {
     let Some(request) = read_request(&mut stream) else {
         return;
     };
     if let Ok(mut requests) = seen.lock() {
-        requests.push(request);
+        requests.push(request.clone());
     }
-    let answer = next.lock().ok().and_then(|mut next| next());
+    let answer = next.lock().ok().and_then(|mut next| next(&request));
     match answer {
         None => {}
         Some(Answer::Bytes(bytes)) => {

@@ -38,6 +38,15 @@ pub fn cover(path: &Path, is_directory: bool) -> Result<(), Step> {
         .at(format!("cover {}", path.display()))
 }
 
+/// Mounts a filesystem in memory that no program is started from.
+///
+/// # Errors
+/// [`Step`].
+pub fn mount_memory(path: &Path, options: &str) -> Result<(), Step> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("ferrum"), path, Some("tmpfs"), flags, Some(options)).at(format!("mount {}", path.display()))
+}
+
 pub(super) fn c_path(path: &Path) -> Result<CString, Step> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|e| Step::new(path.display().to_string(), io::Error::from(e)))

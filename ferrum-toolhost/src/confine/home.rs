@@ -26,6 +26,17 @@ const INCLUDE_DEPTH_MAX: usize = 5;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HomeFiles(Vec<(PathBuf, String)>);
 
+impl HomeFiles {
+    /// The texts of git's settings.
+    pub fn git_settings(&self) -> impl Iterator<Item = &str> + Clone {
+        let settings = self
+            .0
+            .iter()
+            .filter(|(name, _)| name.to_string_lossy().ends_with("config"));
+        settings.map(|(_, text)| text.as_str())
+    }
+}
+
 /// Reads the files while the real home is still there. Called by the reader thread.
 #[must_use]
 pub fn collect(home: &Path) -> HomeFiles {

@@ -7,6 +7,7 @@
 pub mod cover;
 pub mod home;
 pub mod landlock;
+pub mod layers;
 pub mod low;
 pub mod mounts;
 pub mod namespace;

@@ -6,6 +6,7 @@
 //! which it is wider than planned.
 
 use super::cover::{bind_here, c_path};
+use super::layers::{Layer, Layers};
 use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
@@ -16,7 +17,6 @@ use nix::fcntl::{AtFlags, OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::{Mode, fstatat};
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,12 @@ use std::path::{Path, PathBuf};
 /// Where the host keeps what commands may read but not write: config copies, spools.
 pub const SESSION: &str = "/.ferrum-session";
 
-fn relative(path: &Path) -> &Path {
+pub(super) fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
+}
+
+fn mounting(path: &Path) -> String {
+    format!("mount {}", path.display())
 }
 
 /// The new root under construction.
@@ -85,35 +89,58 @@ impl Tree {
         })
     }
 
-    /// Mounts every entry of the view.
+    /// Mounts the view, and begins with the layers in which nothing else is mounted.
     ///
     /// # Errors
     /// [`Step`].
-    pub fn build(&mut self, view: &View, layers: &Path) -> Result<(), Step> {
+    pub fn begin(&mut self, view: &View, layers: &Path) -> Result<Layers, Step> {
         self.system_programs_only = view.system_programs_only;
-        for (number, entry) in view.entries.iter().enumerate() {
-            self.entry(entry, &layers.join(number.to_string()))?;
+        let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
+        if self.system_programs_only {
+            attributes |= sys::ATTR_NOEXEC;
+        }
+        let begin = |entry: &Entry| Layer::new(entry, layers, attributes);
+        let (free, holding): (Vec<&Entry>, Vec<&Entry>) =
+            view.layered().partition(|entry| !view.mounts_below(&entry.path));
+        let free = Layers::begin(free.into_iter().map(begin).collect());
+        for entry in &view.entries {
+            match &entry.source {
+                Source::Same => self.same(entry)?,
+                Source::Other(from) => {
+                    self.bind(from, &entry.path, entry.access)?;
+                    self.private.push(entry.path.clone());
+                }
+                Source::Layered if holding.contains(&entry) => {
+                    let layer = begin(entry).make();
+                    self.layer(entry, layer)?;
+                }
+                Source::Layered => {}
+                Source::Empty => self.way(&entry.path)?,
+            }
         }
         for socket in &view.sockets {
             self.bind(socket, socket, Access::Write)?;
         }
-        self.links_out()
+        self.links_out()?;
+        Ok(free)
     }
 
-    fn entry(&mut self, entry: &Entry, layer: &Path) -> Result<(), Step> {
-        match &entry.source {
-            Source::Same => self.same(entry),
-            Source::Other(from) => {
-                self.bind(from, &entry.path, entry.access)?;
-                self.private.push(entry.path.clone());
-                Ok(())
-            }
-            Source::Layered => match self.overlay(&entry.path, layer) {
-                Ok(()) => Ok(()),
-                Err(_) => self.same(entry),
-            },
-            Source::Empty => self.way(&entry.path),
-        }
+    /// Attaches the layers.
+    ///
+    /// # Errors
+    /// [`Step`].
+    pub fn complete(&mut self, layers: Layers) -> Result<(), Step> {
+        let mut all = layers.all().into_iter();
+        all.try_for_each(|(entry, layer)| self.layer(&entry, layer))
+    }
+
+    /// Where no layer is to be had, the entry is read-only.
+    fn layer(&mut self, entry: &Entry, layer: Result<OwnedFd, Step>) -> Result<(), Step> {
+        let Ok(layer) = layer else {
+            return self.same(entry);
+        };
+        self.mount_point(&entry.path, true)?;
+        sys::attach(layer.as_fd(), &c_path(&entry.path)?).at(mounting(&entry.path))
     }
 
     /// An empty directory that is made read-only when all is mounted in it.
@@ -127,7 +154,7 @@ impl Tree {
             flags,
             Some("mode=755,size=4m"),
         )
-        .at(format!("mount {}", path.display()))?;
+        .at(mounting(path))?;
         self.ways.push(path.to_path_buf());
         Ok(())
     }
@@ -161,7 +188,7 @@ impl Tree {
 
     /// Clones `from` of the old root, narrows it, and attaches it at `to` of the new one.
     fn bind(&self, from: &Path, to: &Path, access: Access) -> Result<(), Step> {
-        let name = || format!("mount {}", to.display());
+        let name = || mounting(to);
         let meta = fs::metadata(relative(from)).at(name())?;
         let tree = sys::clone_tree(self.old_root.as_fd(), &c_path(relative(from))?, true, true).at(name())?;
         let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
@@ -174,47 +201,6 @@ impl Tree {
         sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
         self.mount_point(to, meta.is_dir())?;
         sys::attach(tree.as_fd(), &c_path(to)?).at(name())
-    }
-
-    /// Copy-on-write: reads come from the machine, writes go to the session's layer.
-    fn overlay(&self, path: &Path, layer: &Path) -> Result<(), Step> {
-        let name = || format!("layer over {}", path.display());
-        let lower = relative(path);
-        if !fs::symlink_metadata(lower).at(name())?.is_dir() {
-            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::ENOTDIR)));
-        }
-        let (upper, work) = (layer.join("upper"), layer.join("work"));
-        for directory in [&upper, &work] {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(relative(directory))
-                .at(name())?;
-        }
-        // An earlier host of the session left its mark that the layer may not be mounted again,
-        // which is about a crash of the machine: the layer's content is the session's own.
-        let _ = fs::remove_dir_all(relative(&work).join("work/incompat"));
-        let text = |p: &Path| {
-            p.to_str()
-                .filter(|t| !t.contains([',', ':', '\\']))
-                .map(str::to_owned)
-        };
-        let (Some(lower), Some(upper), Some(work)) =
-            (text(lower), text(relative(&upper)), text(relative(&work)))
-        else {
-            return Err(Step::new(name(), io::Error::from_raw_os_error(libc::EINVAL)));
-        };
-        self.mount_point(path, true)?;
-        let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile");
-        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | self.no_exec();
-        mount(
-            Some("overlay"),
-            path,
-            Some("overlay"),
-            flags,
-            Some(options.as_str()),
-        )
-        .at(name())
     }
 
     fn no_exec(&self) -> MsFlags {

@@ -232,6 +232,11 @@ impl Program {
         self.push(libc::BPF_RET | libc::BPF_K, k, 0, 0);
     }
 
+    fn skip(&mut self, instructions: usize) {
+        let k = u32::try_from(instructions).expect("a program is short");
+        self.push(libc::BPF_JMP | libc::BPF_JA, k, 0, 0);
+    }
+
     fn deny(&mut self, call: libc::c_long, answer: Answer) {
         self.if_equal(number(call));
         self.answer(answer);
@@ -256,6 +261,45 @@ fn number(call: libc::c_long) -> u32 {
     u32::try_from(call).expect("system call numbers are small")
 }
 
+/// Calls that are denied whatever their arguments, by number.
+fn denied(profile: Profile) -> Vec<(u32, Answer)> {
+    const EXEC: &[libc::c_long] = &[libc::SYS_execve, libc::SYS_execveat, libc::SYS_socket];
+    let groups = [
+        (profile.deny_exec, EXEC, EPERM),
+        (profile.deny_clone3, &[libc::SYS_clone3], ENOSYS),
+        (profile.deny_ipc, IPC, ENOSYS),
+        (profile.deny_attributes, ATTRIBUTES, EPERM),
+    ];
+    let more = groups.iter().filter(|(is_in, _, _)| *is_in);
+    let more = more.flat_map(|(_, calls, answer)| calls.iter().map(|call| (*call, *answer)));
+    let all = DENIED.iter().copied().chain(more);
+    let mut rows: Vec<(u32, Answer)> = all.map(|(call, answer)| (number(call), answer)).collect();
+    rows.sort_by_key(|(call, _)| *call);
+    rows
+}
+
+/// Looks the loaded number up in sorted rows; what is in none of them runs off the end. By halves,
+/// since the kernel plays the program through for every call that it knows when it is loaded.
+fn search(rows: &[(u32, Answer)]) -> Vec<libc::sock_filter> {
+    const AT_ONCE: usize = 3;
+    let mut p = Program(Vec::new());
+    if rows.len() <= AT_ONCE {
+        for (call, answer) in rows {
+            p.if_equal(*call);
+            p.answer(*answer);
+        }
+        return p.0;
+    }
+    let (low, high) = rows.split_at(rows.len() / 2);
+    let (first, low, high) = (high[0].0, search(low), search(high));
+    p.push(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, first, 0, 1);
+    p.skip(low.len() + 1);
+    p.0.extend(low);
+    p.skip(high.len());
+    p.0.extend(high);
+    p.0
+}
+
 /// The whole filter for `profile`.
 fn program(profile: Profile) -> Vec<libc::sock_filter> {
     let mut p = Program(Vec::with_capacity(256));
@@ -266,26 +310,7 @@ fn program(profile: Profile) -> Vec<libc::sock_filter> {
     // Unknown newer calls, and the x32 numbers above them.
     p.push(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, NEWEST_CALL, 0, 1);
     p.answer(ENOSYS);
-    for (call, answer) in DENIED {
-        p.deny(*call, *answer);
-    }
-    if profile.deny_exec {
-        p.deny(libc::SYS_execve, EPERM);
-        p.deny(libc::SYS_execveat, EPERM);
-        p.deny(libc::SYS_socket, EPERM);
-    }
-    if profile.deny_clone3 {
-        p.deny(libc::SYS_clone3, ENOSYS);
-    }
-    let groups = [
-        (profile.deny_ipc, IPC, ENOSYS),
-        (profile.deny_attributes, ATTRIBUTES, EPERM),
-    ];
-    for (_, calls, answer) in groups.iter().filter(|(denied, _, _)| *denied) {
-        for call in *calls {
-            p.deny(*call, *answer);
-        }
-    }
+    p.0.extend(search(&denied(profile)));
     p.for_call(libc::SYS_clone, |p| {
         p.load(offset_argument(0));
         p.push(
@@ -443,10 +468,80 @@ mod tests {
             let ret = u16::try_from(libc::BPF_RET | libc::BPF_K).expect("small");
             assert_eq!(program.last().map(|i| i.code), Some(ret));
             for (at, i) in program.iter().enumerate() {
-                if u32::from(i.code) & 7 == libc::BPF_JMP {
+                if u32::from(i.code) == libc::BPF_JMP | libc::BPF_JA {
+                    assert!(at + 1 + i.k as usize <= program.len());
+                } else if u32::from(i.code) & 7 == libc::BPF_JMP {
                     assert!(at + 1 + usize::from(i.jt.max(i.jf)) < program.len());
                 }
             }
         }
+    }
+
+    /// Plays a program through, as the kernel does, for a call whose arguments are all 0.
+    fn answer_to(program: &[libc::sock_filter], call: u32) -> u32 {
+        let (mut at, mut word) = (0, 0);
+        loop {
+            let i = program[at];
+            at += 1;
+            let jump = |holds: bool| usize::from(if holds { i.jt } else { i.jf });
+            match u32::from(i.code) {
+                c if c == libc::BPF_RET | libc::BPF_K => return i.k,
+                c if c == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS => {
+                    word = match i.k {
+                        OFFSET_CALL => call,
+                        OFFSET_ARCHITECTURE => ARCHITECTURE,
+                        _ => 0,
+                    }
+                }
+                c if c == libc::BPF_ALU | libc::BPF_AND | libc::BPF_K => word &= i.k,
+                c if c == libc::BPF_JMP | libc::BPF_JA => at += i.k as usize,
+                c if c == libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K => at += jump(word == i.k),
+                c if c == libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K => at += jump(word >= i.k),
+                c if c == libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K => at += jump(word > i.k),
+                c if c == libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K => at += jump(word & i.k != 0),
+                c => panic!("instruction {c:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_is_found_and_nothing_else_is_denied() {
+        let errno = |errno: i32| libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
+        let open = Profile {
+            deny_inet: false,
+            deny_unix: false,
+            shared_pids: false,
+            deny_exec: false,
+            deny_ipc: false,
+            deny_attributes: false,
+            deny_clone3: false,
+        };
+        let closed = Profile {
+            deny_exec: true,
+            deny_ipc: true,
+            deny_attributes: true,
+            deny_clone3: true,
+            ..open
+        };
+        for profile in [open, closed] {
+            let program = program(profile);
+            let rows: std::collections::BTreeMap<_, _> = denied(profile).into_iter().collect();
+            for call in 0..=NEWEST_CALL {
+                let wanted = match rows.get(&call) {
+                    Some(Answer::Errno(e)) => errno(*e),
+                    // A family of 0 is none of those that exist.
+                    None if call == number(libc::SYS_socket) || call == number(libc::SYS_socketpair) => {
+                        errno(libc::EAFNOSUPPORT)
+                    }
+                    _ => libc::SECCOMP_RET_ALLOW,
+                };
+                assert_eq!(answer_to(&program, call), wanted, "call {call}");
+            }
+            for call in [NEWEST_CALL + 1, 0x4000_0000, u32::MAX] {
+                assert_eq!(answer_to(&program, call), errno(libc::ENOSYS), "call {call}");
+            }
+            assert_eq!(rows.contains_key(&number(libc::SYS_execve)), profile.deny_exec);
+        }
+        assert_eq!(denied(open).len(), DENIED.len());
     }
 }

@@ -1,54 +1,66 @@
 //! uid 0 reads system files as their owner, with no capability at all. Finds what others may not
 //! read, so that it can be covered.
 //!
-//! The search runs beside the building of the view and touches only descriptors, so it does not
-//! care that the root changes under it.
+//! The outer half of the host searches while the inner one builds the view.
 
 use super::cover::cover;
-use super::step::Step;
+use super::step::{At, Step};
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, fstatat};
+use nix::unistd::pipe2;
 use std::ffi::{CString, OsStr};
-use std::io;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::thread::JoinHandle;
+use std::path::{Path, PathBuf};
 
 /// Entries that one search looks at. What lies deeper is covered whole.
 const ENTRIES_MAX: usize = 20_000;
 /// Directories that are open at once.
 const DEPTH_MAX: usize = 32;
 
-/// A search under way.
-pub struct Search(JoinHandle<Vec<Unreadable>>);
+const WHAT: &str = "look for unreadable system files";
+/// How a line of the answer begins, and how the answer ends when it is whole.
+const FILE: u8 = b'f';
+const DIRECTORY: u8 = b'd';
+const WHOLE: &[u8] = b".";
+
+/// Where the searcher tells what it found.
+pub struct Searcher(OwnedFd);
+
+/// Where that arrives.
+pub struct Search(OwnedFd);
 
 struct Unreadable {
     path: PathBuf,
     is_directory: bool,
 }
 
-/// Starts looking below each of `tops`, which are opened before this returns.
+/// The two ends, for two processes. A process that keeps the end that is not its own makes the
+/// other one wait for ever.
 ///
 /// # Errors
-/// No thread is to be had.
-pub fn search(tops: &[&str]) -> Result<Search, Step> {
-    let opened: Vec<Level> = tops
-        .iter()
-        .filter_map(|top| Level::open(None, top.into()))
-        .collect();
-    let work = move || {
-        // A table of descriptors that two threads share grows only after a grace period of the
-        // kernel. Where it stays shared the search is slower, no more.
-        let _ = unshare(CloneFlags::CLONE_FILES);
-        opened.into_iter().flat_map(below).collect()
-    };
-    std::thread::Builder::new()
-        .spawn(work)
-        .map(Search)
-        .map_err(|source| step("look for unreadable system files", source))
+/// No descriptor is to be had.
+pub fn ends() -> Result<(Searcher, Search), Step> {
+    let (read, write) = pipe2(OFlag::O_CLOEXEC).at(WHAT)?;
+    Ok((Searcher(write), Search(read)))
+}
+
+impl Searcher {
+    /// Looks below each of `tops` and tells it. Whoever waits for it may have ended by then.
+    pub fn search(self, tops: &[&str]) {
+        let mut answer = Vec::new();
+        let levels = tops.iter().filter_map(|top| Level::open(None, top.into()));
+        for found in levels.flat_map(below) {
+            answer.push(if found.is_directory { DIRECTORY } else { FILE });
+            answer.extend(found.path.as_os_str().as_bytes());
+            answer.push(0);
+        }
+        answer.extend(WHOLE);
+        let _ = File::from(self.0).write_all(&answer);
+    }
 }
 
 impl Search {
@@ -57,20 +69,15 @@ impl Search {
     /// # Errors
     /// [`Step`].
     pub fn cover(self) -> Result<(), Step> {
-        let found = self
-            .0
-            .join()
-            .map_err(|_| step("look for unreadable system files", io::Error::other("a panic")))?;
-        found
-            .iter()
-            .try_for_each(|one| cover(&one.path, one.is_directory))
-    }
-}
-
-fn step(what: &str, source: io::Error) -> Step {
-    Step {
-        what: what.into(),
-        source,
+        let mut answer = Vec::new();
+        File::from(self.0).read_to_end(&mut answer).at(WHAT)?;
+        let mut lines = answer.split(|byte| *byte == 0);
+        if lines.next_back() != Some(WHOLE) {
+            return Err(Step::new(WHAT, io::Error::from(io::ErrorKind::UnexpectedEof)));
+        }
+        lines
+            .filter_map(<[u8]>::split_first)
+            .try_for_each(|(kind, path)| cover(Path::new(OsStr::from_bytes(path)), *kind == DIRECTORY))
     }
 }
 

@@ -47,6 +47,22 @@ pub struct View {
     pub system_programs_only: bool,
 }
 
+impl View {
+    /// Entries that are made as layers.
+    pub fn layered(&self) -> impl Iterator<Item = &Entry> {
+        self.entries
+            .iter()
+            .filter(|entry| entry.source == Source::Layered)
+    }
+
+    /// Whether something is mounted below `path`.
+    #[must_use]
+    pub fn mounts_below(&self, path: &Path) -> bool {
+        let mut all = self.entries.iter().map(|entry| &entry.path).chain(&self.sockets);
+        all.any(|other| other != path && other.starts_with(path))
+    }
+}
+
 /// System directories: read and execute, as far as others may read.
 pub const SYSTEM: [&str; 10] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu",

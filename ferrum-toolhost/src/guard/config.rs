@@ -98,6 +98,12 @@ impl Config {
         names
     }
 
+    /// Section, name and value of what is not harmless.
+    pub fn leading(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let leading = self.entries.iter().filter(|entry| !is_harmless(entry));
+        leading.map(|entry| (entry.section.as_str(), entry.name.as_str(), entry.value.as_str()))
+    }
+
     /// Keys of entries that are not harmless, with all their values.
     fn but(&self, is_harmless: &dyn Fn(&Entry) -> bool) -> BTreeMap<Key, Vec<&str>> {
         let mut map: BTreeMap<Key, Vec<&str>> = BTreeMap::new();

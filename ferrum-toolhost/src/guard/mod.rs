@@ -12,6 +12,7 @@ mod fresh;
 mod guarded;
 mod inventory;
 mod moved;
+mod named;
 pub mod obeyed;
 pub mod parts;
 mod redirect;
@@ -31,6 +32,7 @@ use folder::Folder;
 use fresh::Fresh;
 use guarded::Guarded;
 pub use guarded::LEFTOVERS;
+use named::{Bases, named};
 use parts::Part;
 use repos::{Found, Repository};
 pub use sockets::close_sockets;
@@ -134,6 +136,24 @@ impl Guard {
     #[must_use]
     pub fn with_private(mut self, places: Vec<PathBuf>) -> Self {
         self.private = places;
+        self
+    }
+
+    /// Keeps in mind what git's settings lead to in the roots: those of the repositories and
+    /// `own`, the user's.
+    #[must_use]
+    pub fn with_settings<'a>(mut self, own: impl Iterator<Item = &'a str> + Clone, home: &Path) -> Self {
+        for one in &self.guarded {
+            let Some(top) = one.repository.entry.parent() else {
+                continue;
+            };
+            let file = one.repository.git_dir.as_path();
+            let bases = Bases { file, top, home };
+            self.obeyed.name(named(&one.first, &bases));
+            for text in own.clone() {
+                self.obeyed.name(named(text, &bases));
+            }
+        }
         self
     }
 

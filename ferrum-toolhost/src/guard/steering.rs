@@ -7,8 +7,8 @@ use crate::fs::walk::{CACHE_TAG, NOISY};
 use ferrum_proto::limits::{FINDING_BYTES_MAX, SURVEY_FILES_MAX, SURVEY_FINDINGS_MAX};
 use ferrum_proto::reply::{Steering, Survey};
 use ferrum_proto::terms::PathBytes;
-use policy::steering::row_of;
-use std::collections::BTreeMap;
+use policy::steering::{obeyed_by_git, row_of};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// Files that are kept in mind at most: a tree of vendored packages may hold any number.
 const KNOWN_MAX: usize = 50_000;
 
+/// Files of a directory that git's settings name, at most.
+const NAMED_MAX: usize = 1_000;
+
 /// What tells that a file was touched. No command can set the change time.
 type Stamp = Option<(u64, u64, u64, i64, i64)>;
 
@@ -26,6 +29,8 @@ type Stamp = Option<(u64, u64, u64, i64, i64)>;
 pub(super) struct Obeyed {
     roots: Vec<PathBuf>,
     known: BTreeMap<PathBuf, Stamp>,
+    /// Files, and directories of files, that git's settings name.
+    named: BTreeSet<PathBuf>,
     findings: Vec<String>,
     /// A turn has begun: stamps are of its beginning.
     begun: bool,
@@ -40,9 +45,16 @@ impl Obeyed {
                 .take(KNOWN_MAX)
                 .map(|path| (path, None))
                 .collect(),
+            named: BTreeSet::new(),
             findings: Vec::new(),
             begun: false,
         }
+    }
+
+    /// What git's settings name belongs to the table, whatever it is called.
+    pub(super) fn name(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        let is_inside = |path: &PathBuf| self.roots.iter().any(|root| path.starts_with(root));
+        self.named.extend(paths.into_iter().filter(is_inside));
     }
 
     /// Before an act; true for the first one since the last survey. Whatever happened until then
@@ -54,6 +66,7 @@ impl Obeyed {
         self.known
             .iter_mut()
             .for_each(|(path, stamp)| *stamp = stamp_of(path));
+        self.know(&self.named_files());
         true
     }
 
@@ -107,6 +120,7 @@ impl Obeyed {
         if !std::mem::take(&mut self.begun) {
             return survey;
         }
+        self.see(&self.named_files());
         for (path, before) in &self.known {
             let now = stamp_of(path);
             if now.is_none() || now == *before {
@@ -126,7 +140,21 @@ impl Obeyed {
         survey
     }
 
+    fn named_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for path in &self.named {
+            match fs::read_dir(path) {
+                Ok(entries) => files.extend(entries.flatten().take(NAMED_MAX).map(|entry| entry.path())),
+                Err(_) => files.push(path.clone()),
+            }
+        }
+        files
+    }
+
     fn row(&self, path: &Path) -> Option<&'static policy::steering::Row> {
+        if self.named.iter().any(|named| path.starts_with(named)) {
+            return obeyed_by_git();
+        }
         let root = self
             .roots
             .iter()

@@ -1,6 +1,7 @@
 //! Building what a session will see: by mounts from nothing, by covers at low, or without mounts.
 
 use super::{DENIED, DENIED_PROC, Start};
+use crate::confine::cover::mount_memory;
 use crate::confine::mounts::{self, Tree};
 use crate::confine::namespace::Namespaces;
 use crate::confine::proc;
@@ -22,6 +23,8 @@ pub struct Built {
     pub corner: PathBuf,
     pub notices: Vec<String>,
 }
+
+const COPIES_OPTIONS: &str = "mode=700,size=64m";
 
 /// Why the view does not stand.
 pub(super) enum Trouble {
@@ -48,30 +51,31 @@ impl From<Step> for Trouble {
 
 impl Start {
     /// Everything that needs the namespaces' capabilities.
-    pub(super) fn with_mounts(&mut self, mode: Mode, namespaces: Namespaces) -> Result<Built, Trouble> {
+    pub(super) fn with_mounts(
+        &mut self,
+        mode: Mode,
+        namespaces: Namespaces,
+        unreadable: unreadable::Search,
+    ) -> Result<Built, Trouble> {
         self.innermost = namespaces.settle(self.ids).map_err(Trouble::denied)?;
         if self.tier() == Tier::Low {
             return self.low_mounts();
         }
-        let unreadable = (self.ids.uid == 0)
-            .then(|| unreadable::search(&["/etc", "/opt"]))
-            .transpose()?;
         let view = view::plan(&self.seal, &self.decision);
         let mut tree = Tree::pivot().map_err(Trouble::denied)?;
-        tree.build(&view, &self.seal.session_dir.as_path().join("layers"))?;
-        tree.keep_links(self.seal.cwd.as_path());
-        tree.keep_links(self.seal.charter.places.home.as_path());
-        tree.keep_worktrees(&self.git_directories());
+        let layers = tree.begin(&view, &self.seal.session_dir.as_path().join("layers"))?;
         tree.devices(&view.devices, self.seal.charter.limits.shm)?;
         self.proc(mode, &tree)?;
         tree.corner(&self.corners())?;
+        tree.keep_links(self.seal.cwd.as_path());
+        tree.keep_links(self.seal.charter.places.home.as_path());
+        tree.keep_worktrees(&self.git_directories());
         let corner = own_corner(Path::new(mounts::SESSION))?;
         mounts::own_passwd_line(&view.home, &corner)?;
-        if let Some(search) = unreadable {
-            search.cover()?;
-        }
-        let guard = self.guard(Some(rules::copies_of(&corner)))?;
+        let guard = self.guard(Some(copies(&corner)?))?;
         self.close_sockets(&view)?;
+        tree.complete(layers)?;
+        unreadable.cover()?;
         let mut notices = tree.finish()?;
         let home = view.home.clone();
         self.home_files(&home, &mut notices);
@@ -106,7 +110,7 @@ impl Start {
         let view = view::plan(&self.seal, &self.decision);
         low::cover(&self.seal).map_err(Trouble::denied)?;
         let corner = own_corner(&self.corners())?;
-        let guard = self.guard(Some(rules::copies_of(&corner)))?;
+        let guard = self.guard(Some(copies(&corner)?))?;
         let home = view.home.clone();
         Ok(Built {
             view,
@@ -182,8 +186,10 @@ impl Start {
             &self.seal.session_dir,
             &self.seal.home_dir,
         ];
+        let home = self.seal.charter.places.home.as_path();
         Guard::new(self.decision.grant.writable_roots(), outside, single, copies)
             .map(|guard| guard.with_private(private.map(|p| p.to_path_buf()).into()))
+            .map(|guard| guard.with_settings(self.decision.home_files.git_settings(), home))
     }
 
     /// Sockets in what the view shows of the user's own without being a root that the guard walks.
@@ -207,6 +213,18 @@ impl Start {
             notices.push(format!("{}: {e}", home.display()));
         }
     }
+}
+
+/// Where config copies lie. They are small and written before every call, so they are kept in
+/// memory.
+fn copies(corner: &Path) -> Result<PathBuf, Step> {
+    let copies = rules::copies_of(corner);
+    fs::create_dir(&copies).map_err(|source| Step {
+        what: copies.display().to_string(),
+        source,
+    })?;
+    mount_memory(&copies, COPIES_OPTIONS)?;
+    Ok(copies)
 }
 
 /// The first free corner: earlier hosts of the session keep theirs, so that their spools can

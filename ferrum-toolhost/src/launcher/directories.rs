@@ -19,7 +19,8 @@ pub struct Directories {
     pub session: PathBuf,
     pub name: String,
     homes: PathBuf,
-    passable: bool,
+    /// Another uid can reach them.
+    pub passable: bool,
     _lock: File,
 }
 
@@ -66,40 +67,45 @@ impl Directories {
         })
     }
 
-    /// The directories of hosts for one working directory, owned by who will use them.
-    ///
-    /// # Errors
-    /// A reason in words.
-    pub fn for_cwd(
-        &self,
-        cwd: &Path,
-        mode: HomeMode,
-        owner: Option<(u32, u32)>,
-    ) -> Result<(PathBuf, PathBuf), String> {
-        if owner.is_some() && !self.passable {
-            return Err("this session began as root's own and cannot serve another user's directory".into());
-        }
+    /// Where hosts for one working directory find theirs.
+    pub fn for_cwd(&self, cwd: &Path, mode: HomeMode) -> Places {
         let key = key_of(cwd);
         let session = self.session.join(&key);
         let home = match mode {
             HomeMode::Project => self.homes.join(&key),
             HomeMode::Fresh => session.join("home"),
         };
-        let parts = ["tmp", "vartmp", "layers", "corner"].map(|p| session.join(p));
-        for directory in [&session].into_iter().chain(&parts).chain([&home]) {
-            // As in any /tmp: several programs of the session may share it.
-            let is_shared = parts[..2].contains(directory);
-            private(directory)
-                .and_then(|()| settle(directory, is_shared, owner))
-                .map_err(|e| format!("{}: {e}", directory.display()))?;
-        }
-        Ok((session, home))
+        Places { session, home }
     }
 
     /// Removes the session's directory with everything in it.
     pub fn remove(&self) {
         // What cannot be removed now is swept at the next start.
         let _ = remove(&self.session);
+    }
+}
+
+/// The directories of hosts for one working directory.
+pub struct Places {
+    pub session: PathBuf,
+    pub home: PathBuf,
+}
+
+impl Places {
+    /// Makes them, owned by who will use them.
+    ///
+    /// # Errors
+    /// A reason in words.
+    pub fn make(&self, owner: Option<(u32, u32)>) -> Result<(), String> {
+        let parts = ["tmp", "vartmp", "layers", "corner"].map(|p| self.session.join(p));
+        for directory in [&self.session].into_iter().chain(&parts).chain([&self.home]) {
+            // As in any /tmp: several programs of the session may share it.
+            let is_shared = parts[..2].contains(directory);
+            private(directory)
+                .and_then(|()| settle(directory, is_shared, owner))
+                .map_err(|e| format!("{}: {e}", directory.display()))?;
+        }
+        Ok(())
     }
 }
 

@@ -91,13 +91,16 @@ impl Hosts {
         let Some((directories, cgroup)) = &self.session else {
             return Err("no session".into());
         };
-        let (session_dir, home_dir) = directories.for_cwd(&canonical, charter.home, become_user)?;
+        if become_user.is_some() && !directories.passable {
+            return Err("this session began as root's own and cannot serve another user's directory".into());
+        }
+        let places = directories.for_cwd(&canonical, charter.home);
         let seal = Seal {
             charter,
             wish,
             cwd: cwd.clone(),
-            session_dir: PathBytes::from(session_dir.as_path()),
-            home_dir: PathBytes::from(home_dir.as_path()),
+            session_dir: PathBytes::from(places.session.as_path()),
+            home_dir: PathBytes::from(places.home.as_path()),
             lint: None,
         };
         // The directory is root's: another uid can make nothing in it.
@@ -107,7 +110,12 @@ impl Hosts {
             cgroup: cgroup.map(|c| (c.directory().as_fd(), c.leaf().as_fd())),
             become_user,
         };
-        let (pid, life) = self.start(&role, &seal, &directory, &socket)?;
+        let (gate, open_gate) = pipe2(OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
+        let (pid, life) = self.start(&role, &seal, &directory, &socket, Some(gate))?;
+        // While the host loads. It waits at the gate before it uses them, and ends where nobody
+        // opens.
+        places.make(become_user)?;
+        nix::unistd::write(&open_gate, b".").map_err(|e| format!("pipe: {e}"))?;
         self.running.push(Host {
             number,
             pids: vec![pid],
@@ -168,7 +176,7 @@ impl Hosts {
             cgroup: None,
             become_user: other_owner(&directory),
         };
-        let (pid, life) = self.start(&role, &seal, &directory, &socket)?;
+        let (pid, life) = self.start(&role, &seal, &directory, &socket, None)?;
         self.running.push(Host {
             number,
             pids: vec![pid],
@@ -199,6 +207,7 @@ impl Hosts {
         seal: &Seal,
         directory: &OwnedFd,
         socket: &OwnedFd,
+        gate: Option<OwnedFd>,
     ) -> Result<(Pid, OwnedFd), String> {
         let memory = sealed_memory(seal).map_err(|e| format!("cannot pass the seal: {e}"))?;
         let (life, life_end) = pipe2(OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
@@ -215,6 +224,7 @@ impl Hosts {
                 Some(memory.as_fd()),
                 role.cgroup.map(|(directory, _)| directory),
                 Some(life_end.as_fd()),
+                gate.as_ref().map(OwnedFd::as_fd),
             ],
             cwd: directory.as_fd(),
             cgroup: role.cgroup.map(|(_, leaf)| leaf),

@@ -1,4 +1,5 @@
-//! The descriptor-based mount calls: open_tree, mount_setattr, move_mount; and statx for mount ids.
+//! The descriptor-based mount calls: open_tree, fsopen, mount_setattr, move_mount; and statx for
+//! mount ids.
 
 use std::ffi::CStr;
 use std::io;
@@ -13,6 +14,11 @@ const OPEN_TREE_CLONE: u32 = 1;
 const OPEN_TREE_CLOEXEC: u32 = libc::O_CLOEXEC as u32;
 const AT_RECURSIVE: u32 = 0x8000;
 const MOVE_MOUNT_F_EMPTY_PATH: u32 = 0x4;
+const FSOPEN_CLOEXEC: u32 = 1;
+const FSMOUNT_CLOEXEC: u32 = 1;
+const FSCONFIG_SET_FLAG: u32 = 0;
+const FSCONFIG_SET_STRING: u32 = 1;
+const FSCONFIG_CMD_CREATE: u32 = 6;
 
 #[repr(C)]
 struct MountAttr {
@@ -91,6 +97,66 @@ pub fn attach(tree: BorrowedFd<'_>, target: &CStr) -> io::Result<()> {
             MOVE_MOUNT_F_EMPTY_PATH,
         )
     };
+    super::check(done).map(|_| ())
+}
+
+/// A filesystem of a kind that is being configured.
+///
+/// # Errors
+/// The kernel's, such as `ENODEV` for a kind that it does not know.
+pub fn new_filesystem(kind: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: `kind` is a valid C string for the length of the call.
+    let fd = unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) };
+    let fd = super::check_int(fd)?;
+    // SAFETY: the kernel just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets an option of a new filesystem; without a value it is a flag.
+///
+/// # Errors
+/// The kernel's: `EINVAL` for an option that it does not know.
+pub fn set_option(filesystem: BorrowedFd<'_>, key: &CStr, value: Option<&CStr>) -> io::Result<()> {
+    let command = if value.is_some() {
+        FSCONFIG_SET_STRING
+    } else {
+        FSCONFIG_SET_FLAG
+    };
+    let value = value.map_or(std::ptr::null(), CStr::as_ptr);
+    configure(filesystem, command, key.as_ptr(), value)
+}
+
+/// Creates a configured filesystem and returns its detached mount.
+///
+/// # Errors
+/// The kernel's.
+pub fn detached(filesystem: BorrowedFd<'_>, attributes: u64) -> io::Result<OwnedFd> {
+    let none = std::ptr::null();
+    configure(filesystem, FSCONFIG_CMD_CREATE, none, none)?;
+    // SAFETY: plain numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_fsmount,
+            filesystem.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            attributes,
+        )
+    };
+    let fd = super::check_int(fd)?;
+    // SAFETY: the kernel just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Both texts are C strings or null.
+fn configure(
+    filesystem: BorrowedFd<'_>,
+    command: u32,
+    key: *const libc::c_char,
+    value: *const libc::c_char,
+) -> io::Result<()> {
+    // SAFETY: the callers above hold the texts for the length of the call; the last number is
+    // not used by these commands.
+    let done = unsafe { libc::syscall(libc::SYS_fsconfig, filesystem.as_raw_fd(), command, key, value, 0) };
     super::check(done).map(|_| ())
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Process id as the kernel gives it.
 pub type Pid = libc::pid_t;
@@ -377,7 +377,7 @@ pub fn close_from(first: u32) {
 
 /// Takes an inherited descriptor by number, if it is open.
 #[must_use]
-pub fn inherited(number: RawFd) -> Option<std::os::fd::OwnedFd> {
+pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: takes integers.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return None;
@@ -388,7 +388,7 @@ pub fn inherited(number: RawFd) -> Option<std::os::fd::OwnedFd> {
 
 /// Takes ownership of a descriptor that the kernel has just put into this process.
 #[must_use]
-pub fn adopt(number: RawFd) -> std::os::fd::OwnedFd {
+pub fn adopt(number: RawFd) -> OwnedFd {
     // SAFETY: a system call made this descriptor for this process and nobody else knows its number.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(number) }
 }

@@ -101,9 +101,9 @@ mod tests {
     #[test]
     fn what_is_absent_in_the_private_home_may_be_hidden() {
         let ground = Ground {
-            cwd: "/home/me/work".into(),
+            cwd: "/home/u/repo".into(),
             home: "/home/me".into(),
-            writable: vec!["/home/me/work".into()],
+            writable: vec!["/home/u/repo".into()],
             readable: vec![],
             private: vec!["/home/me".into()],
             protected: vec![],
@@ -113,7 +113,7 @@ mod tests {
         let hidden = absent("/home/me/notes").unwrap();
         assert!(!hidden.certain && hidden.remedy == "[tools] readable_roots");
         assert_eq!(absent("/home/me/.ssh/id").unwrap().remedy, "");
-        assert_eq!(absent("/home/me/work/x"), None);
+        assert_eq!(absent("/home/u/repo/x"), None);
         assert_eq!(absent("x"), None);
         assert_eq!(absent("/usr/x"), None);
     }

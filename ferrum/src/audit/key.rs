@@ -3,7 +3,8 @@
 
 use super::chain::{self, Keyed};
 use super::verify;
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, RenameFlags, renameat2};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -115,7 +116,7 @@ fn make(config: &Path) -> Result<(), KeyError> {
     let mut key = [0; 32];
     let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut key));
     random.map_err(failed("draw"))?;
-    let new = config.join(format!(".audit.key.{}", std::process::id()));
+    let new = config.join(format!(".audit.key.{}", uuid::Uuid::new_v4().simple()));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -125,13 +126,22 @@ fn make(config: &Path) -> Result<(), KeyError> {
             file.write_all(format!("{}\n", chain::hex(&key)).as_bytes())?;
             file.sync_all()
         })
-        .and_then(|()| std::fs::hard_link(&new, &path));
+        .and_then(|()| place(&new, &path));
     let _ = std::fs::remove_file(&new);
     match written {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed("make")(error)),
         _ => File::open(config)
             .and_then(|dir| dir.sync_all())
             .map_err(failed("make")),
+    }
+}
+
+/// Gives a file its name, unless the name is taken. In one step, so that nobody who starts at the
+/// same time sees a file with two names; file systems that cannot do that take the two.
+fn place(new: &Path, path: &Path) -> io::Result<()> {
+    match renameat2(AT_FDCWD, new, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
+        Err(Errno::EINVAL | Errno::ENOSYS) => std::fs::hard_link(new, path),
+        other => other.map_err(io::Error::from),
     }
 }
 
@@ -150,6 +160,23 @@ mod tests {
     use super::*;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn those_who_start_at_once_find_the_same_key() {
+        for _ in 0..50 {
+            let directory = tempfile::tempdir().unwrap();
+            let (config, data) = (directory.path().join("config"), directory.path().join("data"));
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let started =
+                    [(); 4].map(|()| scope.spawn(|| read_or_make(&config, &data).map(|key| key.name())));
+                started.map(|one| one.join().unwrap()).into()
+            });
+            assert!(
+                keys[0].is_ok() && keys.iter().all(|key| *key == keys[0]),
+                "{keys:?}"
+            );
+        }
+    }
 
     #[test]
     fn a_key_is_made_once_and_is_private() {

@@ -17,6 +17,8 @@ pub struct Change {
     pub model: Option<String>,
     /// Keys of `[providers.NAME]`.
     pub entry: Vec<(&'static str, String)>,
+    /// What the provider calls `model`, where that is another name.
+    pub actual_model: Option<String>,
     /// The context of `model`, for its entry of `[models]`.
     pub context_tokens: Option<u64>,
     /// `tools.shell`.
@@ -69,12 +71,18 @@ impl ConfigFile {
                 set(entry, key, value.as_str().into());
             }
         }
-        if let (Some(model), Some(tokens)) = (&change.model, change.context_tokens) {
+        let says_more = change.context_tokens.is_some() || change.actual_model.is_some();
+        if let Some(model) = change.model.as_deref().filter(|_| says_more) {
             let entry = named(root, "models", model);
             let entry = entry.ok_or_else(|| fail("`models` is no table of tables".into()))?;
             set(entry, "provider", change.provider.as_str().into());
-            let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
-            set(entry, "max_context_tokens", tokens.into());
+            if let Some(actual) = &change.actual_model {
+                set(entry, "actual_model", actual.as_str().into());
+            }
+            if let Some(tokens) = change.context_tokens {
+                let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
+                set(entry, "max_context_tokens", tokens.into());
+            }
         }
         let text = document.to_string();
         user::parse(&self.path, &text)?;
@@ -181,6 +189,7 @@ mod tests {
                 ("type", "openai-compatible".into()),
                 ("base_url", "http://127.0.0.1:8080/v1".into()),
             ],
+            actual_model: None,
             context_tokens: Some(4096),
             shell: Some("auto"),
         }

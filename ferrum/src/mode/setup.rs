@@ -55,7 +55,8 @@ pub fn run(start: Start, asked: &SetupArgs) -> Result<ExitCode, Failure> {
         let change = Change {
             provider: chosen.name.clone(),
             entry: keys(&config, &chosen),
-            model: Some(model),
+            actual_model: (short(&model) != model).then(|| model.clone()),
+            model: Some(short(&model).to_owned()),
             context_tokens,
             shell,
         };
@@ -168,6 +169,9 @@ async fn model(
     let names: Vec<String> = models.iter().map(|model| model.id.clone()).collect();
     let name = match &asked.model {
         Some(name) => name.clone(),
+        None if asks && names.is_empty() => {
+            ask::choose("Which model? Its name, as the provider has it:", &names, true)?
+        }
         None if asks => ask::choose("Which model? A number or a name", &names, true)?,
         None if chosen.local || names.len() == 1 => {
             names.first().cloned().ok_or_else(|| no_model(chosen, &names))?
@@ -179,6 +183,12 @@ async fn model(
         notice(&format!("{} does not list the model `{name}`", chosen.name));
     }
     Ok((name, found.and_then(|model| model.context_tokens)))
+}
+
+/// A server that serves one file may call it by its whole path; its last part is easier to say.
+fn short(model: &str) -> &str {
+    let last = model.rsplit('/').next().filter(|last| !last.is_empty());
+    last.filter(|_| model.starts_with('/')).unwrap_or(model)
 }
 
 fn no_model(chosen: &Candidate, names: &[String]) -> Failure {
@@ -227,7 +237,7 @@ async fn shell(
 
 /// One small request. At the terminal a failure is a question, elsewhere it ends the setup.
 async fn attempt(config: &Config, chosen: &Candidate, model: &str, asks: bool) -> Result<(), Failure> {
-    write_out(&format!("Trying {model}…\n"))?;
+    write_out(&format!("Trying {}…\n", short(model)))?;
     match tokio::time::timeout(TRY_WAIT, answer(config, chosen, model)).await {
         Ok(Ok(text)) => write_out(&format!("It answers: {text}\n")),
         Ok(Err(error)) => untried(&error.to_string(), asks),

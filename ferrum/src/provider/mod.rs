@@ -15,6 +15,7 @@ pub mod messages;
 pub mod model_list;
 #[cfg(test)]
 mod played;
+mod progress;
 pub mod responses;
 pub mod retry;
 pub mod roots;
@@ -53,6 +54,14 @@ pub struct Request<'a> {
     pub nudge: Option<&'a str>,
     /// Nobody sees text before it is complete, so a failed attempt may be tried again.
     pub buffered: bool,
+}
+
+impl Request<'_> {
+    /// The loop's remark as it is sent, in the user's role: no format takes another one there.
+    fn remark(&self) -> Option<String> {
+        self.nudge
+            .map(|nudge| format!("Remark by Ferrum, not by the user: {nudge}"))
+    }
 }
 
 /// Something that happens while an answer is coming.

@@ -57,8 +57,12 @@ pub struct Log {
 
 enum Job {
     Append(Vec<u8>),
+    /// A line whose loss in a power cut does no harm: it goes to disk with the next one.
+    Note(Vec<u8>),
     /// Comes before every [`Job::Append`].
     Begin(Beginning),
+    /// Answered when everything before it is written.
+    Written(oneshot::Sender<Result<(), LogError>>),
     /// Answered when everything before it is synced.
     Sync(oneshot::Sender<Result<(), LogError>>),
 }
@@ -88,10 +92,12 @@ impl Log {
         let writer = Writer {
             path: path.to_owned(),
             file,
+            is_new: !existed,
+            unsynced: false,
         };
         let thread = std::thread::Builder::new()
             .name("session".into())
-            .spawn(move || writer.serve(existed, &jobs))
+            .spawn(move || writer.serve(&jobs))
             .map_err(|e| io_error(path, "start the writer", &e))?;
         Ok(Self {
             path: path.to_owned(),
@@ -126,12 +132,16 @@ impl Log {
     /// # Errors
     /// [`LogError::TooLarge`]; then nothing was written.
     pub fn append(&self, line: Vec<u8>) -> Result<(), LogError> {
-        if line.len() > RECORD_BYTES_MAX {
-            return Err(LogError::TooLarge { bytes: line.len() });
-        }
-        self.to_writer
-            .send(Job::Append(line))
-            .map_err(|_| LogError::Stopped)
+        self.hand_over(line, Job::Append)
+    }
+
+    /// Hands over a line whose loss in a power cut does no harm, and waits until it is written.
+    ///
+    /// # Errors
+    /// The first failure of any record before, and [`LogError::TooLarge`].
+    pub async fn note(&self, line: Vec<u8>) -> Result<(), LogError> {
+        self.hand_over(line, Job::Note)?;
+        self.wait(Job::Written).await
     }
 
     /// Waits until everything handed over is on disk.
@@ -139,10 +149,19 @@ impl Log {
     /// # Errors
     /// The first failure of any record before; the file then ends with its last whole record.
     pub async fn durable(&self) -> Result<(), LogError> {
+        self.wait(Job::Sync).await
+    }
+
+    fn hand_over(&self, line: Vec<u8>, job: fn(Vec<u8>) -> Job) -> Result<(), LogError> {
+        if line.len() > RECORD_BYTES_MAX {
+            return Err(LogError::TooLarge { bytes: line.len() });
+        }
+        self.to_writer.send(job(line)).map_err(|_| LogError::Stopped)
+    }
+
+    async fn wait(&self, job: fn(oneshot::Sender<Result<(), LogError>>) -> Job) -> Result<(), LogError> {
         let (done, wait) = oneshot::channel();
-        self.to_writer
-            .send(Job::Sync(done))
-            .map_err(|_| LogError::Stopped)?;
+        self.to_writer.send(job(done)).map_err(|_| LogError::Stopped)?;
         wait.await.map_err(|_| LogError::Stopped)?
     }
 }
@@ -162,6 +181,10 @@ impl Drop for Log {
 struct Writer {
     path: PathBuf,
     file: File,
+    /// Its name is not on disk yet.
+    is_new: bool,
+    /// Something was written and not synced.
+    unsynced: bool,
 }
 
 /// What is written at once.
@@ -186,20 +209,38 @@ impl Lines {
 }
 
 impl Writer {
-    fn serve(mut self, existed: bool, jobs: &mpsc::Receiver<Job>) {
-        let mut failed = self.begin(existed).err();
+    fn serve(mut self, jobs: &mpsc::Receiver<Job>) {
+        // A file that was there may have been left by a writer that died.
+        let repaired = if self.is_new {
+            Ok(())
+        } else {
+            self.locked(Self::repair)
+        };
+        let mut failed = repaired.err();
         while let Ok(first) = jobs.recv() {
             let mut lines = Lines::default();
             let mut waiting = Vec::new();
+            let mut sync = false;
             for job in std::iter::once(first).chain(std::iter::from_fn(|| jobs.try_recv().ok())) {
                 match job {
-                    Job::Append(line) => lines.rest.extend_from_slice(&line),
-                    Job::Begin(beginning) => lines.beginning = Some(beginning),
-                    Job::Sync(done) => waiting.push(done),
+                    Job::Append(line) => {
+                        lines.rest.extend_from_slice(&line);
+                        sync = true;
+                    }
+                    Job::Note(line) => lines.rest.extend_from_slice(&line),
+                    Job::Begin(beginning) => {
+                        lines.beginning = Some(beginning);
+                        sync = true;
+                    }
+                    Job::Written(done) => waiting.push(done),
+                    Job::Sync(done) => {
+                        waiting.push(done);
+                        sync = true;
+                    }
                 }
             }
-            if failed.is_none() && !lines.are_none() {
-                failed = self.locked(|writer| writer.append(lines)).err();
+            if failed.is_none() {
+                failed = self.take(lines, sync).err();
             }
             for done in waiting {
                 // Someone who no longer waits has been cancelled.
@@ -208,12 +249,14 @@ impl Writer {
         }
     }
 
-    /// Makes a new file's name durable; repairs an old one.
-    fn begin(&mut self, existed: bool) -> Result<(), LogError> {
-        if existed {
-            return self.locked(Self::repair);
+    fn take(&mut self, lines: Lines, sync: bool) -> Result<(), LogError> {
+        if !lines.are_none() {
+            return self.locked(|writer| writer.append(lines, sync));
         }
-        sync_directory(self.path.parent().unwrap_or(Path::new(".")))
+        if sync && self.unsynced {
+            self.sync().map_err(|e| io_error(&self.path, "write", &e))?;
+        }
+        Ok(())
     }
 
     fn locked<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {
@@ -228,12 +271,14 @@ impl Writer {
         result.and_then(|value| unlocked.map(|()| value))
     }
 
-    fn append(&mut self, lines: Lines) -> Result<(), LogError> {
+    fn append(&mut self, lines: Lines, sync: bool) -> Result<(), LogError> {
         // Another writer may have died since.
         self.repair()?;
         let before = self.length()?;
         let lines = lines.after(before);
-        let written = self.file.write_all(&lines).and_then(|()| self.file.sync_data());
+        self.unsynced = true;
+        let written = self.file.write_all(&lines);
+        let written = written.and_then(|()| if sync { self.sync() } else { Ok(()) });
         written.map_err(|error| {
             // No half record stays behind; should this fail too, the next opening repairs it.
             let _ = self.file.set_len(before);
@@ -242,6 +287,16 @@ impl Writer {
             }
             io_error(&self.path, "write", &error)
         })
+    }
+
+    /// The content, and of a new file the name.
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.is_new {
+            File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        (self.is_new, self.unsynced) = (false, false);
+        Ok(())
     }
 
     /// Ends the file with a newline: a last record that is whole gets one, a torn one goes.
@@ -346,15 +401,6 @@ fn make_directory(path: &Path) -> Result<(), LogError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|e| LogError::Directory {
-            path: path.to_owned(),
-            what: e.to_string(),
-        })
-}
-
-fn sync_directory(path: &Path) -> Result<(), LogError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
         .map_err(|e| LogError::Directory {
             path: path.to_owned(),
             what: e.to_string(),

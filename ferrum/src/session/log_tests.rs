@@ -211,9 +211,11 @@ fn a_full_disk_is_an_error_that_stays() {
     let writer = Writer {
         path: "/dev/full".into(),
         file,
+        is_new: false,
+        unsynced: false,
     };
     let (to_writer, jobs) = mpsc::channel();
-    let writer = Some(std::thread::spawn(move || writer.serve(true, &jobs)));
+    let writer = Some(std::thread::spawn(move || writer.serve(&jobs)));
     let log = Log {
         path: "/dev/full".into(),
         to_writer,

@@ -23,8 +23,9 @@ pub fn choose(question: &str, choices: &[String], other: bool) -> Result<String,
         ));
     }
     write_out(&list)?;
+    let default = if choices.is_empty() { "" } else { "[1] " };
     loop {
-        write_out(&format!("{question} [1] "))?;
+        write_out(&format!("{question} {default}"))?;
         if let Some(chosen) = pick(&line()?, choices, other) {
             return Ok(chosen);
         }

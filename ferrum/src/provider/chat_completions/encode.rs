@@ -6,6 +6,7 @@
 use super::chunk::REASONING_FIELDS;
 use crate::agent::message::{Carry, ContentBlock, Message, Role};
 use crate::provider::call::{wire_id, wire_name};
+use crate::provider::progress::Progress;
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,9 +17,7 @@ use std::fmt::Write as _;
 pub(in crate::provider) struct Body {
     /// `{"messages":[` and the converted messages, comma after each but the last.
     bytes: Vec<u8>,
-    /// Messages in `bytes`, and the epoch that they belong to.
-    taken: usize,
-    epoch: u64,
+    progress: Progress,
     /// `"model":…` and the rest, without braces.
     tail: String,
     /// Longest id of a call, where the server has a limit.
@@ -31,8 +30,7 @@ impl Body {
     pub(in crate::provider) fn new(settings: &ProviderSettings) -> Self {
         Self {
             bytes: HEAD.to_vec(),
-            taken: 0,
-            epoch: 0,
+            progress: Progress::default(),
             tail: tail(settings),
             id_chars_max: id_chars_max(&settings.base_url),
         }
@@ -40,20 +38,17 @@ impl Body {
 
     /// The whole body of one request.
     pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
-        if request.epoch != self.epoch || request.messages.len() < self.taken {
+        let (anew, messages) = self.progress.advance(request);
+        if anew {
             self.bytes.truncate(HEAD.len());
-            self.taken = 0;
-            self.epoch = request.epoch;
         }
-        for message in &request.messages[self.taken..] {
+        for message in messages {
             append(&mut self.bytes, message, self.id_chars_max);
         }
-        self.taken = request.messages.len();
         let mut body = Vec::with_capacity(self.bytes.len() + self.tail.len() + 8 * 1024);
         body.extend_from_slice(&self.bytes);
-        if let Some(nudge) = request.nudge {
+        if let Some(remark) = request.remark() {
             // Many chat templates refuse a system message that is not the first.
-            let remark = format!("Remark by Ferrum, not by the user: {nudge}");
             push(&mut body, &json!({"role": "user", "content": remark}));
         }
         body.push(b']');

@@ -44,7 +44,7 @@ pub(super) fn next(request: &Request<'_>) -> Message {
     let step = said.iter().filter(|m| m.role == Role::Assistant).count();
     match step {
         0 => say(
-            "No provider is configured, so this is Ferrum's tour: no model, but the real tools, policy and \
+            "This is Ferrum's tour: no model, but the real tools, policy and \
              walls, in this directory. First a look around.",
             &[
                 ("ls", json!({"path": "."})),
@@ -206,7 +206,7 @@ fn summary(shown: &[Shown<'_>], program: &str) -> String {
         Some(isolation) => out.push_str(&format!("Isolation in force: {isolation}.\n")),
         None => out.push_str("No command ran, so no result names the isolation in force.\n"),
     }
-    out.push_str("To work with a model, add a provider to the configuration (see docs/CONFIG.md).");
+    out.push_str("To work with a model: `ferrum setup` finds one, or asks for it.");
     out
 }
 

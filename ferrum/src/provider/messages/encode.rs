@@ -5,6 +5,7 @@
 
 use crate::agent::message::{Carry, ContentBlock, Message, Role};
 use crate::provider::call::{Ids, said, wire_name};
+use crate::provider::progress::Progress;
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde_json::{Map, Value, json};
 
@@ -29,9 +30,7 @@ pub(in crate::provider) struct Body {
     ends: [usize; 2],
     /// The system prompt's blocks.
     system: Vec<String>,
-    /// Messages in `bytes` and `system`, and the epoch that they belong to.
-    taken: usize,
-    epoch: u64,
+    progress: Progress,
     turn: Turn,
     /// `"model":…` and the rest, without braces: with thinking as it is set, and without.
     tails: [String; 2],
@@ -72,8 +71,7 @@ impl Body {
             open: None,
             ends: [0; 2],
             system: Vec::new(),
-            taken: 0,
-            epoch: 0,
+            progress: Progress::default(),
             turn: Turn::default(),
             tails: [settings.thinking, Thinking::Off].map(|thinking| tail(settings, thinking)),
             model: settings.model.clone(),
@@ -83,23 +81,21 @@ impl Body {
 
     /// The whole body of one request.
     pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
-        if request.epoch != self.epoch || request.messages.len() < self.taken {
+        let (anew, messages) = self.progress.advance(request);
+        if anew {
             self.bytes.truncate(HEAD.len());
             self.open = None;
             self.ends = [0; 2];
             self.system.clear();
             self.turn = Turn::default();
             self.ids.clear();
-            self.taken = 0;
-            self.epoch = request.epoch;
         }
-        for message in &request.messages[self.taken..] {
+        for message in messages {
             self.append(message);
         }
-        self.taken = request.messages.len();
         let mut body = self.marked();
         let mut rest = String::new();
-        self.remark(request.nudge, &mut rest);
+        self.close(request.remark(), &mut rest);
         rest.push(']');
         self.system(&mut rest);
         tools(&mut rest, request);
@@ -136,8 +132,8 @@ impl Body {
     }
 
     /// Closes the messages, with a remark of the loop in the last one of the user's.
-    fn remark(&self, nudge: Option<&str>, out: &mut String) {
-        let remark = nudge.map(|nudge| text(&format!("Remark by Ferrum, not by the user: {nudge}")));
+    fn close(&self, remark: Option<String>, out: &mut String) {
+        let remark = remark.map(|remark| text(&remark));
         match (self.open, remark) {
             (Some("user"), Some(remark)) => out.push_str(&format!(",{remark}]}}")),
             (Some(_), None) => out.push_str("]}"),

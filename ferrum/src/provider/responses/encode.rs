@@ -3,6 +3,7 @@
 
 use crate::agent::message::{Carry, ContentBlock, Message, Role};
 use crate::provider::call::{Ids, said, wire_name};
+use crate::provider::progress::Progress;
 use crate::provider::{ProviderSettings, Request, Thinking};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -17,9 +18,7 @@ pub(in crate::provider) struct Body {
     bytes: Vec<u8>,
     /// The system prompt.
     instructions: String,
-    /// Messages in `bytes` and `instructions`, and the epoch that they belong to.
-    taken: usize,
-    epoch: u64,
+    progress: Progress,
     /// `"model":…` and the rest, without braces.
     tail: String,
     model: String,
@@ -33,8 +32,7 @@ impl Body {
         Self {
             bytes: HEAD.to_vec(),
             instructions: String::new(),
-            taken: 0,
-            epoch: 0,
+            progress: Progress::default(),
             tail: tail(settings, conversation),
             model: settings.model.clone(),
             ids: Ids::new(ID_CHARS_MAX),
@@ -44,22 +42,19 @@ impl Body {
 
     /// The whole body of one request.
     pub(in crate::provider) fn render(&mut self, request: &Request<'_>) -> Vec<u8> {
-        if request.epoch != self.epoch || request.messages.len() < self.taken {
+        let (anew, messages) = self.progress.advance(request);
+        if anew {
             self.bytes.truncate(HEAD.len());
             self.instructions.clear();
             self.ids.clear();
             self.items.clear();
-            self.taken = 0;
-            self.epoch = request.epoch;
         }
-        for message in &request.messages[self.taken..] {
+        for message in messages {
             self.append(message);
         }
-        self.taken = request.messages.len();
         let mut body = Vec::with_capacity(self.bytes.len() + self.instructions.len() + 16 * 1024);
         body.extend_from_slice(&self.bytes);
-        if let Some(nudge) = request.nudge {
-            let remark = format!("Remark by Ferrum, not by the user: {nudge}");
+        if let Some(remark) = request.remark() {
             push(
                 &mut body,
                 &user(vec![json!({"type": "input_text", "text": remark})]),

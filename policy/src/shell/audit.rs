@@ -6,6 +6,7 @@
 //! than their kind allows. A hit means "cannot be read", not "is bad".
 
 use super::deny::{Check, Deny};
+use super::expansion;
 use super::lower::{children, gap_arguments, is_word};
 use super::word::is_expansion;
 use std::ops::Range;
@@ -129,7 +130,10 @@ impl<'a> Audit<'a> {
                 inside = Inside::default();
             }
             "process_substitution" => inside = Inside::default(),
-            "expansion" => inside.expansion = true,
+            "expansion" => {
+                self.extent(node)?;
+                inside.expansion = true;
+            }
             "arithmetic_expansion" | "subscript" => {
                 (inside.expansion, inside.quoted) = (true, true);
                 inside.arithmetic = node.kind() == "arithmetic_expansion";
@@ -173,6 +177,19 @@ impl<'a> Audit<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The grammar ends `${x#$'\\'}'}` at the first brace.
+    fn extent(&self, node: Node<'_>) -> Check {
+        let close = expansion::close(self.text.as_bytes(), node.start_byte());
+        if close.is_none_or(|close| close + 1 == node.end_byte()) {
+            return Ok(());
+        }
+        Err(unreadable(
+            &node.byte_range(),
+            "an expansion that ends elsewhere to bash",
+            "put the pattern into a variable first",
+        ))
     }
 
     /// bash expands the target of `>&` a second time, after it has taken the quotes off.

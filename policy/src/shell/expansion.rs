@@ -15,8 +15,35 @@ const UNUSUAL: &[u8] = b"'\"\\;&|()<>{$ ";
 /// What it may stumble over in a default.
 const SEPARATORS: &[u8] = b";&|()<>{";
 
+/// A pattern or default.
+struct Part {
+    is_pattern: bool,
+    /// Without the operator of a pattern, with that of a default.
+    text: Range<usize>,
+}
+
 /// The places inside `${…` at `at` to be made plain, and the position of its `}`.
 pub(super) fn unusual(bytes: &[u8], at: usize) -> Option<(Vec<usize>, usize)> {
+    let part = part(bytes, at)?;
+    let end = part.text.end;
+    let is = |all: &[u8], at: &usize| all.contains(&bytes[*at]);
+    let places: Vec<usize> = if part.is_pattern {
+        part.text
+            .clone()
+            .any(|at| is(UNUSUAL, &at))
+            .then(|| part.text.collect())?
+    } else {
+        part.text.filter(|at| is(SEPARATORS, at)).collect()
+    };
+    (!places.is_empty()).then_some((places, end))
+}
+
+/// The position of the `}` of `${…` at `at`, where that is certain.
+pub(super) fn close(bytes: &[u8], at: usize) -> Option<usize> {
+    part(bytes, at).map(|part| part.text.end)
+}
+
+fn part(bytes: &[u8], at: usize) -> Option<Part> {
     let mut start = at + 2;
     start += name(bytes.get(start..)?)?;
     let rest = bytes.get(start..)?;
@@ -25,16 +52,13 @@ pub(super) fn unusual(bytes: &[u8], at: usize) -> Option<(Vec<usize>, usize)> {
             .find(|one| rest.starts_with(one.as_bytes()))
             .map(|one| one.len())
     };
-    if let Some(length) = operator(PATTERN) {
-        let end = end(bytes, start + length, true)?;
-        let region = start + length..end;
-        let unusual = bytes[region.clone()].iter().any(|byte| UNUSUAL.contains(byte));
-        return unusual.then(|| (region.collect(), end));
-    }
-    let end = end(bytes, start + operator(DEFAULT)?, false)?;
-    let places: Range<usize> = start..end;
-    let places: Vec<usize> = places.filter(|at| SEPARATORS.contains(&bytes[*at])).collect();
-    (!places.is_empty()).then_some((places, end))
+    let pattern = operator(PATTERN);
+    let length = pattern.or_else(|| operator(DEFAULT))?;
+    let end = end(bytes, start + length, pattern.is_some())?;
+    Some(Part {
+        is_pattern: pattern.is_some(),
+        text: start + pattern.unwrap_or(0)..end,
+    })
 }
 
 /// Bytes of a parameter's name with a plain subscript.

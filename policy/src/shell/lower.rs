@@ -112,7 +112,14 @@ impl Lower<'_> {
             self.gap_words(&mut out, end, part.start_byte());
             end = part.end_byte();
             match part.kind() {
-                "variable_assignment" if declares => push_words(&mut out, self.word(part)),
+                "variable_assignment" if declares => {
+                    // The values of an array are words of their own.
+                    if children(part).iter().any(|value| value.kind() == "array") {
+                        let assignment = self.assignment(part);
+                        push_assignment(&mut out, assignment);
+                    }
+                    push_words(&mut out, self.word(part));
+                }
                 "variable_assignment" => {
                     let assignment = self.assignment(part);
                     push_assignment(&mut out, assignment);
@@ -153,6 +160,7 @@ impl Lower<'_> {
     fn assignment(&self, node: Tree<'_>) -> Assignment {
         let mut out = Assignment {
             name: String::new(),
+            appends: false,
             subscript: None,
             values: Vec::new(),
             span: node.byte_range(),
@@ -167,7 +175,8 @@ impl Lower<'_> {
                         .map_or(String::new(), |name| self.slice(*name).to_owned());
                     out.subscript = Some(self.subscript(part, &out.name));
                 }
-                "=" | "+=" => {}
+                "=" => {}
+                "+=" => out.appends = true,
                 "array" => out.values.extend(self.array(part)),
                 _ => {
                     let mut value = self.word(part);
@@ -238,7 +247,7 @@ impl Lower<'_> {
                 }
                 kind if !part.is_named() && kind.contains(['<', '>']) => operator = self.slice(part),
                 "ERROR" => operator = ">",
-                _ if operator == ">&-" || has_target => push_after_redirect(base, self.word(part)),
+                _ if operator == ">&-" || has_target => push_leading(base, self.word(part)),
                 _ => {
                     has_target = true;
                     if let Some(heredoc) = self.taken_out(part) {
@@ -556,9 +565,9 @@ fn push_words(node: &mut Node, word: Word) {
     }
 }
 
-/// Adds what the grammar takes for more of a redirect: before the command's name it may be an
-/// assignment.
-fn push_after_redirect(node: &mut Node, word: Word) {
+/// Adds what the grammar takes for more of a redirect or for a name: before the command's name it
+/// may be an assignment.
+fn push_leading(node: &mut Node, word: Word) {
     let nameless = command_of(node).is_some_and(|command| command.words.is_empty());
     if let Some(Piece::Literal { text, quoted: false }) = word.pieces.first()
         && let Some((name, _)) = text.split_once('=')
@@ -568,6 +577,7 @@ fn push_after_redirect(node: &mut Node, word: Word) {
         let mut value = word.without_prefix(name.len() + 1);
         value.expand_tilde();
         let assignment = Assignment {
+            appends: name.ends_with('+'),
             name: name.trim_end_matches('+').to_owned(),
             subscript: None,
             values: vec![value],
@@ -587,7 +597,11 @@ fn push_name(node: &mut Node, word: Word) {
     {
         name.pieces.push(Piece::Glob(String::new()));
     }
-    words.into_iter().for_each(|word| push_words(node, word));
+    if let [_] = words.as_slice() {
+        words.into_iter().for_each(|word| push_leading(node, word));
+    } else {
+        words.into_iter().for_each(|word| push_words(node, word));
+    }
 }
 
 /// The command that an assignment belongs to.

@@ -31,12 +31,38 @@ pub(super) fn fed(stages: &[Node]) -> Vec<Fed<'_>> {
         if let Some(unwrapped) = wrapper::unwrap(base_name(&name), words)
             && unwrapped.manner == Manner::Xargs
         {
+            if let Some(marker) = marker(&words[..words.len() - unwrapped.inner.len()]) {
+                out.push(Fed::Words(
+                    &[],
+                    put_in(unwrapped.inner, &marker, text.text.trim()),
+                ));
+                continue;
+            }
             let added = text.text.split_whitespace();
             let added = added.map(|word| Word::from_literal(word, text.span.clone()));
             out.push(Fed::Words(unwrapped.inner, added.collect()));
         }
     }
     out
+}
+
+/// The text that `xargs -I MARKER` puts its input in place of.
+fn marker(own: &[Word]) -> Option<String> {
+    let at = own.iter().position(|word| word.prefix().0.starts_with("-I"))?;
+    let glued = own[at].literal()?.split_off(2);
+    if glued.is_empty() {
+        own.get(at + 1)?.literal()
+    } else {
+        Some(glued)
+    }
+}
+
+fn put_in(inner: &[Word], marker: &str, text: &str) -> Vec<Word> {
+    let replaced = |word: &Word| match word.literal() {
+        Some(literal) => Word::from_literal(&literal.replace(marker, text), word.span.clone()),
+        None => word.clone(),
+    };
+    inner.iter().map(replaced).collect()
 }
 
 /// `cat` and `tee` hand on what they read.

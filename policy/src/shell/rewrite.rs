@@ -256,7 +256,12 @@ fn offset(bytes: &mut [u8], at: usize) -> Option<Rewrite> {
     if name == 0 || !opens || !follows {
         return None;
     }
-    bytes[at + 1] = b' ';
+    // What follows stays a name.
+    bytes[at + 1] = if bytes[at + 2].is_ascii_digit() {
+        b'_'
+    } else {
+        b' '
+    };
     Some(Rewrite::new(Kind::Offset, at..at + 1, at + 1..at + 2))
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Command {
 #[derive(Debug, Clone)]
 pub(super) struct Assignment {
     pub(super) name: String,
+    /// `name+=value`
+    pub(super) appends: bool,
     pub(super) subscript: Option<Word>,
     pub(super) values: Vec<Word>,
     pub(super) span: Range<usize>,

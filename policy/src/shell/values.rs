@@ -5,12 +5,14 @@
 //! come about costs nothing but a strange refusal.
 
 use super::pipes;
-use super::script::{self, Command, Kind, Node, Param, Piece, Word};
+use super::script::{self, Command, Kind, Node, Param, Piece, RedirectKind, Word};
 use super::wrapper;
 use std::collections::HashMap;
 
 /// Readings of one text that are looked at.
 const READINGS_MAX: usize = 8;
+/// The reading in which no variable has a value, so that defaults count.
+const DEFAULTS_ALONE: usize = usize::MAX;
 /// Values that are put in for variables in values.
 const ROUNDS_MAX: usize = 4;
 /// Pieces of one word after that.
@@ -43,7 +45,11 @@ impl Values {
     pub(super) fn readings(&self, nodes: &[Node]) -> Vec<Vec<Node>> {
         let count = nodes.iter().map(|node| self.uses(node)).max().unwrap_or(0);
         let reading = |at: usize| self.read_nodes(nodes, at);
-        (0..count.min(READINGS_MAX)).map(reading).collect()
+        let defaults = (count > 0).then_some(DEFAULTS_ALONE);
+        (0..count.min(READINGS_MAX))
+            .chain(defaults)
+            .map(reading)
+            .collect()
     }
 
     /// How many values a variable or substitution in the statement has at most.
@@ -159,7 +165,11 @@ impl Values {
             }
             _ => return vec![piece],
         };
-        let values = self.0.get(&param.name).map_or(&[][..], Vec::as_slice);
+        if at == DEFAULTS_ALONE && !param.defaults {
+            return vec![piece];
+        }
+        let known = self.0.get(&param.name).filter(|_| at != DEFAULTS_ALONE);
+        let values = known.map_or(&[][..], Vec::as_slice);
         match values.get(at.min(values.len().saturating_sub(1))) {
             // The word of `${x:-word}` comes after the values.
             Some(value) if at < values.len() || !param.defaults || param.inner.is_empty() => {
@@ -177,13 +187,53 @@ impl Values {
         }
     }
 
+    /// `name+=value`: what it held last, and more.
+    fn append(&mut self, name: &str, value: &Word) {
+        let Some(mut whole) = self.0.get(name).and_then(|values| values.last()).cloned() else {
+            return;
+        };
+        whole.pieces.extend(value.pieces.iter().cloned());
+        self.note(name, &whole);
+    }
+
+    /// `read a b <<< 'x y'`, `printf -v a x`.
+    fn filled(&mut self, command: &Command, node: &Node) {
+        let name = command.words.first().and_then(Word::literal).unwrap_or_default();
+        let rest = command.words.get(1..).unwrap_or(&[]);
+        let names: Vec<String> = rest.iter().filter_map(Word::literal).collect();
+        if name == "printf" && names.first().is_some_and(|option| option == "-v") {
+            if let (Some(name), Some(value)) = (names.get(1), rest.get(2..).and_then(<[Word]>::last)) {
+                self.note(name, value);
+            }
+            return;
+        }
+        let given = node
+            .redirects
+            .iter()
+            .find(|redirect| redirect.kind == RedirectKind::HereString);
+        let Some(given) = given.filter(|_| name == "read") else {
+            return;
+        };
+        let text = given.target.literal().unwrap_or_default();
+        let mut parts = text.split_whitespace();
+        for name in names.iter().filter(|name| !name.starts_with('-')) {
+            self.note(name, &given.target);
+            if let Some(part) = parts.next() {
+                self.note(name, &Word::from_literal(part, given.span.clone()));
+            }
+        }
+    }
+
     fn nodes(&mut self, nodes: &[Node]) {
         nodes.iter().for_each(|node| self.node(node));
     }
 
     fn node(&mut self, node: &Node) {
         match &node.kind {
-            Kind::Command(command) => self.command(command),
+            Kind::Command(command) => {
+                self.command(command);
+                self.filled(command, node);
+            }
             Kind::Sequence(nodes) | Kind::Pipeline(nodes) | Kind::Subshell(nodes) | Kind::Group(nodes) => {
                 self.nodes(nodes);
             }
@@ -206,7 +256,10 @@ impl Values {
                 .iter()
                 .filter(|value| !holds(value, &assignment.name));
             for value in values {
-                self.note(&assignment.name, value);
+                if assignment.appends {
+                    self.append(&assignment.name, value);
+                }
+                self.note(&assignment.name, element(value).as_ref().unwrap_or(value));
             }
         }
         // `$x set -- …`: an expansion before the name may be empty.
@@ -268,6 +321,17 @@ fn said(text: &str) -> Vec<Piece> {
         Some(rest) => vec![Piece::Home, literal(rest)],
         None => vec![literal(text)],
     }
+}
+
+/// The value in `([key]=value)`.
+fn element(word: &Word) -> Option<Word> {
+    let [Piece::Glob(open), Piece::Literal { text, .. }, rest @ ..] = word.pieces.as_slice() else {
+        return None;
+    };
+    let (_, value) = text.split_once("]=").filter(|_| open == "[")?;
+    let mut out = Word::from_literal(value, word.span.clone());
+    out.pieces.extend(rest.iter().cloned());
+    Some(out)
 }
 
 /// `x=$x:more` would be put in for ever.

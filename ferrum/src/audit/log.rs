@@ -118,22 +118,31 @@ impl AuditLog {
     /// # Errors
     /// [`AuditError`]; nothing that was there is changed, except that a torn record is taken off.
     pub fn open(directory: &Path, session: &str, keyed: Keyed, first: Fields) -> Result<Self, AuditError> {
-        make_directory(directory)?;
-        let names = place::all(directory)?;
-        let parts = names.iter().map(|name| place::session_of(name));
-        let last = parts.filter(|(of, _)| *of == session).map(|(_, part)| part).max();
-        let (part, opened) = free_part(directory, session, last.unwrap_or(0))?;
-        let name = place::name(session, part);
-        let anchors = anchors(
+        Self::begin(Outlook::of(directory, session)?, keyed, first)
+    }
+
+    /// The same where one has looked round already.
+    ///
+    /// # Errors
+    /// As [`AuditLog::open`].
+    pub fn begin(outlook: Outlook, keyed: Keyed, first: Fields) -> Result<Self, AuditError> {
+        let Outlook {
             directory,
-            &names,
-            &name,
-            part.checked_sub(1).map(|p| place::name(session, p)),
-        );
+            session,
+            last,
+            latest,
+        } = outlook;
+        let (part, opened) = free_part(&directory, &session, last)?;
+        let name = place::name(&session, part);
+        let before = part.checked_sub(1).map(|part| place::name(&session, part));
+        let before = before.and_then(|name| stands(&directory, &name));
+        let latest = latest.into_iter().find(|anchor| anchor.log != name);
+        let before = before.filter(|anchor| Some(anchor) != latest.as_ref());
+        let anchors: Vec<Value> = latest.iter().chain(&before).map(Anchor::to_json).collect();
         let (to_syncer, jobs) = mpsc::channel();
         let mut log = Self {
-            directory: directory.to_owned(),
-            session: session.to_owned(),
+            directory,
+            session,
             part,
             chain: Chain::at(keyed.clone(), 0, keyed.genesis(&name)),
             keyed,
@@ -151,7 +160,7 @@ impl AuditLog {
         log.syncer = Some(log.start_syncer(jobs)?);
         let mut first = first;
         first.insert("key".into(), json!(log.keyed.name()));
-        first.insert("after".into(), anchors.iter().map(Anchor::to_json).collect());
+        first.insert("after".into(), anchors.into());
         first.insert("torn_bytes".into(), json!(opened.torn));
         log.append(&first)?;
         Ok(log)
@@ -350,20 +359,40 @@ fn take_over(path: PathBuf, file: File) -> Result<Opened, AuditError> {
     })
 }
 
-/// Where the log that was written last stands, and the part before this one.
-fn anchors(directory: &Path, names: &[String], own: &str, before: Option<String>) -> Vec<Anchor> {
-    let written = |name: &&String| {
-        place::file(directory, name)
-            .symlink_metadata()
-            .and_then(|m| m.modified())
-            .ok()
-    };
-    let mut others: Vec<&String> = names.iter().filter(|name| *name != own).collect();
-    others.sort_by_cached_key(|name| std::cmp::Reverse(written(name)));
-    let latest = others.into_iter().find_map(|name| stands(directory, name));
-    let before = before.and_then(|name| stands(directory, &name));
-    let twice = before.as_ref() == latest.as_ref();
-    latest.into_iter().chain(before.filter(|_| !twice)).collect()
+/// What is in a directory of logs before one of them is opened.
+pub struct Outlook {
+    directory: PathBuf,
+    session: String,
+    /// The last part of the session's log, or the first that there will be.
+    last: u32,
+    /// Where the two logs that were written last stand: one of them may be the session's own.
+    latest: Vec<Anchor>,
+}
+
+impl Outlook {
+    /// Looks round. It takes the longer the more logs there are, and nothing depends on the
+    /// walls, so it is done before they stand.
+    ///
+    /// # Errors
+    /// [`AuditError`] when the directory can neither be made nor read.
+    pub fn of(directory: &Path, session: &str) -> Result<Self, AuditError> {
+        make_directory(directory)?;
+        let mut names = place::all(directory)?;
+        let parts = names.iter().map(|name| place::session_of(name));
+        let last = parts.filter(|(of, _)| *of == session).map(|(_, part)| part).max();
+        let written = |name: &String| {
+            let meta = place::file(directory, name).symlink_metadata();
+            meta.and_then(|meta| meta.modified()).ok()
+        };
+        names.sort_by_cached_key(|name| std::cmp::Reverse(written(name)));
+        let latest = names.iter().filter_map(|name| stands(directory, name));
+        Ok(Self {
+            latest: latest.take(2).collect(),
+            directory: directory.to_owned(),
+            session: session.to_owned(),
+            last: last.unwrap_or(0),
+        })
+    }
 }
 
 fn stands(directory: &Path, name: &str) -> Option<Anchor> {

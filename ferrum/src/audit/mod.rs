@@ -12,7 +12,7 @@ pub mod place;
 pub mod record;
 pub mod verify;
 
-pub use log::{Anchor, AuditError, AuditLog};
+pub use log::{Anchor, AuditError, AuditLog, Outlook};
 
 /// One record with its line end, in bytes; longer arguments are cut before they get here.
 pub const RECORD_BYTES_MAX: usize = 64 << 10;

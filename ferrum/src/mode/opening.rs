@@ -5,13 +5,15 @@ use crate::agent::message::{Message, close_pairs};
 use crate::agent::session::Session;
 use crate::agent::turn::TurnError;
 use crate::audit::chain::Keyed;
-use crate::audit::{self, AuditLog};
+use crate::audit::{self, AuditError, AuditLog, Outlook};
 use crate::provider::Provider;
 use crate::session::log::{self, Log, LogError};
 use crate::session::{check, record, select};
 use ferrum_proto::seal::{Granted, Ready};
 use serde_json::{Map, Value, json};
+use std::cell::Cell;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 
 /// What a session that broke off left open when it is taken up again.
 const LOST_RESULT: &str = "no result: the session was interrupted; whether the call had an effect is unknown";
@@ -24,6 +26,8 @@ pub struct Opening {
     /// It held nothing at all.
     is_new: bool,
     header: Map<String, Value>,
+    /// Looks round among the logs while the walls come up.
+    outlook: Cell<Option<JoinHandle<Result<Outlook, AuditError>>>>,
 }
 
 /// Where and under which key the session's acts are logged.
@@ -46,12 +50,15 @@ impl Opening {
     /// # Errors
     /// [`LogError`] when it cannot be read at all.
     pub fn new(path: PathBuf, header: Map<String, Value>, audit: Audit) -> Result<(Self, TakenUp), LogError> {
+        let (directory, id) = (audit.directory.clone(), select::id(&path));
+        let look = std::thread::Builder::new().spawn(move || Outlook::of(&directory, &id));
         let mut opening = Self {
             path,
             audit,
             has_header: false,
             is_new: true,
             header,
+            outlook: Cell::new(look.ok()),
         };
         if opening.path.symlink_metadata().is_err() {
             return Ok((opening, TakenUp::default()));
@@ -121,8 +128,12 @@ impl Opening {
             "session_file": self.elsewhere(),
         });
         let first = audit::record::open(facts, granted, &ready);
-        let id = select::id(&self.path);
-        let audit = AuditLog::open(&self.audit.directory, &id, self.audit.keyed.clone(), first)?;
+        let outlook = match self.outlook.take().map(JoinHandle::join) {
+            Some(Ok(outlook)) => outlook?,
+            // No thread, or a session that is opened again.
+            _ => Outlook::of(&self.audit.directory, &select::id(&self.path))?,
+        };
+        let audit = AuditLog::begin(outlook, self.audit.keyed.clone(), first)?;
         Ok(Session::new(log, audit, ready))
     }
 }

@@ -158,6 +158,53 @@ fn worktrees_and_repositories_of_the_session_are_watched_by_later_calls() {
     }
 }
 
+/// What one call lays where nothing was, the next cannot turn into something that git obeys, and a
+/// directory that nobody may list hides no hook. All in one session.
+#[test]
+fn what_one_call_prepares_a_later_one_cannot_use() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        let prepare = "mkdir .git/commondir .git/config.worktree .git/remotes && git init -q fresh";
+        let arm = "rmdir .git/commondir .git/config.worktree; echo $PWD/evil > .git/commondir; \
+                   printf '[core]\\n\\tfsmonitor = x\\n' > .git/config.worktree; echo 'URL: fresh' > .git/remotes/x; \
+                   echo x > vendor/nested/.git/hooks/post-commit; chmod 111 vendor/nested/.git/hooks; \
+                   echo x > fresh/.git/hooks/post-commit; chmod 111 fresh/.git/hooks; \
+                   (head -c 2000000 /dev/zero | tr '\\0' '#'; printf '\\n[core]\\n\\tfsmonitor = x\\n') >> fresh/.git/config";
+        scene.write(
+            &scene.root().join("probe-act"),
+            format!("if [ -e fresh ]; then {arm}; echo won-$((6*7)); else {prepare}; fi\n"),
+        );
+        let arguments = serde_json::json!({
+            "command": "bash probe-act",
+            "seconds": 1,
+            "until": { "output_matches": "won-42" },
+            "max_wait_seconds": 60,
+        });
+        let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
+        ran.expect_success("both calls");
+        for name in [
+            ".git/commondir",
+            ".git/config.worktree",
+            ".git/remotes/x",
+            "vendor/nested/.git/hooks/post-commit",
+        ] {
+            let left = scene.bash(&format!("test -e {name}"));
+            assert_eq!(left.status, Some(1), "{name} as {}: {}", who.name, ran.text());
+        }
+        for told in [
+            "hooks (cannot be looked into)",
+            "config (too large, or no plain file)",
+        ] {
+            assert!(
+                ran.text().contains(told),
+                "{told} as {}: {}",
+                who.name,
+                ran.text()
+            );
+        }
+    }
+}
+
 /// Harmless keys reach the user's file, the others do not.
 #[test]
 fn harmless_settings_are_merged_and_programs_are_dropped() {

@@ -10,7 +10,7 @@ use crate::confine::step::Step;
 use crate::fs::name::shown;
 use crate::fs::removal::remove;
 use crate::sys::mount::mount_id;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -34,6 +34,8 @@ pub(super) struct Guarded {
     pub(super) parts: GitParts,
     /// The text of `config` when the session began.
     pub(super) first: String,
+    /// Names that were not there then.
+    pub(super) late: BTreeSet<PathBuf>,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     pub(super) covers: Vec<(PathBuf, u64)>,
     pub(super) redirect: Option<Redirect>,
@@ -51,6 +53,7 @@ impl Guarded {
         let leftovers = leftovers(&repository.git_dir);
         Self {
             first: parts::text(&parts.config).unwrap_or_default(),
+            late: parts.absent(),
             repository,
             entry,
             is_pin: false,
@@ -190,11 +193,8 @@ impl Guarded {
         }
         self.fold_sparse();
         if self.is_covered() {
-            for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
-                if Part::of(path) != Part::Absent && !is_empty_directory(path) {
-                    findings.push(outcome(path, part.restore(path)));
-                }
-            }
+            let held = |path: &Path| self.covers.iter().any(|(covered, _)| covered == path);
+            findings.extend(self.parts.put_back_names(&self.late, &held));
             findings.extend(self.parts.put_back_pointers());
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
@@ -203,7 +203,8 @@ impl Guarded {
             }
         } else {
             findings.extend(self.put_back_entry());
-            findings.extend(self.parts.put_back());
+            self.forget_what_went();
+            findings.extend(self.parts.put_back(&self.late));
         }
         for (name, part) in leftovers(&self.repository.git_dir) {
             if self.leftovers.get(name) != Some(&part) {
@@ -212,6 +213,15 @@ impl Guarded {
                     shown(&self.repository.git_dir)
                 ));
             }
+        }
+    }
+
+    /// Settings that are again as they were when the session began: what came and went between was
+    /// another session's.
+    fn forget_what_went(&mut self) {
+        let now = Part::of(&self.repository.git_dir.join("config"));
+        if parts::text(&now).is_some_and(|text| text == self.first) {
+            self.parts.config = now;
         }
     }
 
@@ -254,10 +264,6 @@ fn id_of(path: &Path) -> Option<u64> {
 
 fn is_writable_here(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok()
-}
-
-fn is_empty_directory(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// What is there of an interrupted operation; of its programs also the text.

@@ -126,6 +126,8 @@ impl Guarded {
         };
         rename(&mut self.repository.git_dir);
         self.covers.iter_mut().for_each(|(path, _)| rename(path));
+        let late = std::mem::take(&mut self.late).into_iter();
+        self.late = late.map(|path| moved(&path).unwrap_or(path)).collect();
         let GitParts { git_dir, others, .. } = &mut self.parts;
         rename(git_dir);
         others.iter_mut().for_each(|(path, _)| rename(path));

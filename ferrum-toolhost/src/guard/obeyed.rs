@@ -23,7 +23,9 @@ pub fn obeyed_parts(git_dir: &Path) -> Vec<String> {
                     .into_iter()
                     .map(|k| format!("{name} {k}")),
             ),
-            None if git_dir.join(name).exists() => obeyed.push(format!("{name} (not a plain file)")),
+            None if git_dir.join(name).exists() => {
+                obeyed.push(format!("{name} (too large, or no plain file)"))
+            }
             None => {}
         }
     }
@@ -35,11 +37,11 @@ pub fn obeyed_parts(git_dir: &Path) -> Vec<String> {
     }
     match fs::symlink_metadata(git_dir.join("hooks")) {
         Ok(meta) if meta.is_dir() => {
-            let entries = fs::read_dir(git_dir.join("hooks"))
-                .into_iter()
-                .flatten()
-                .flatten();
-            let names = entries.map(|e| e.file_name());
+            let Ok(entries) = fs::read_dir(git_dir.join("hooks")) else {
+                obeyed.push("hooks (cannot be looked into)".into());
+                return obeyed;
+            };
+            let names = entries.flatten().map(|e| e.file_name());
             let mut hooks: Vec<_> = names
                 .filter(|name| !name.as_bytes().ends_with(b".sample"))
                 .take(OBEYED_MAX)

@@ -1,12 +1,14 @@
 //! The parts of a git directory, and of `.ferrum`, that programs obey: taking a picture of them,
 //! comparing, and putting them back.
 //!
-//! Sample hooks are inert (git never runs a name that ends in `.sample`) and are left out.
+//! Sample hooks are inert (git never runs a name that ends in `.sample`) and are left out. A
+//! directory that cannot be read is not an empty one: whoever may pass through it runs what it holds.
 
 use super::{config, repos};
 use crate::fs::name::shown;
 use crate::fs::removal::{in_open_parent, remove};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -84,9 +86,12 @@ impl Part {
         if !kind.is_dir() || depth >= DEPTH_MAX {
             return other;
         }
+        let Ok(listed) = fs::read_dir(path) else {
+            return other;
+        };
         let mut entries = BTreeMap::new();
-        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            if entry.file_name().as_bytes().ends_with(b".sample") {
+        for entry in listed.flatten() {
+            if is_sample(path, &entry.file_name()) {
                 continue;
             }
             if room.entries == 0 {
@@ -154,7 +159,7 @@ fn restore_directory(path: &Path, entries: &BTreeMap<std::ffi::OsString, Part>, 
     let mut trouble = Ok(());
     for entry in fs::read_dir(path)?.flatten() {
         let name = entry.file_name();
-        if !entries.contains_key(&name) && !name.as_bytes().ends_with(b".sample") {
+        if !entries.contains_key(&name) && !is_sample(path, &name) {
             trouble = trouble.and(remove(&entry.path()));
         }
     }
@@ -166,6 +171,11 @@ fn restore_directory(path: &Path, entries: &BTreeMap<std::ffi::OsString, Part>, 
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     trouble
+}
+
+/// A hook that git never runs.
+fn is_sample(directory: &Path, name: &OsStr) -> bool {
+    directory.file_name() == Some(OsStr::new(HOOKS)) && name.as_bytes().ends_with(b".sample")
 }
 
 fn read_file(path: &Path) -> Option<Vec<u8>> {
@@ -182,7 +192,10 @@ fn read_file(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Names in a git directory that make git run or read something from elsewhere.
-pub const GIT_NAMES: [&str; 3] = ["hooks", "config.worktree", "commondir"];
+pub const GIT_NAMES: [&str; 5] = [HOOKS, "config.worktree", "commondir", "remotes", "branches"];
+const HOOKS: &str = "hooks";
+/// Those of them that mean the same to git when they are empty as when they are not there.
+const EMPTY_IS_NOTHING: [&str; 3] = [HOOKS, "remotes", "branches"];
 /// Names in `worktrees/<name>` that do.
 pub const WORKTREE_NAMES: [&str; 3] = ["gitdir", "commondir", "config.worktree"];
 
@@ -242,16 +255,39 @@ impl GitParts {
 
     /// Puts back what differs, the config file key by key. Returns what was done, one line each.
     #[must_use]
-    pub fn put_back(&mut self) -> Vec<String> {
-        let own = self.git_dir.clone();
-        let names = self.others.iter().filter(|(path, _)| path.parent() == Some(&own));
-        let changed = names.filter(|(path, part)| !same_in_effect(&Part::of(path), part));
-        let mut done: Vec<String> = changed
-            .map(|(path, part)| outcome(path, part.restore(path)))
-            .collect();
+    pub fn put_back(&mut self, late: &BTreeSet<PathBuf>) -> Vec<String> {
+        let mut done = self.put_back_names(late, &|_| false);
         done.extend(self.put_back_pointers());
         done.extend(self.put_back_config());
         done
+    }
+
+    /// The names of the directory itself that are not `held`. One of the `late` ones is never made
+    /// again: it was not there when the session began, so it may be what another session planted
+    /// and took away.
+    #[must_use]
+    pub fn put_back_names(&self, late: &BTreeSet<PathBuf>, held: &dyn Fn(&Path) -> bool) -> Vec<String> {
+        let own = |path: &Path| path.parent() == Some(&self.git_dir) && !held(path);
+        let mut done = Vec::new();
+        for (path, part) in self.others.iter().filter(|(path, _)| own(path)) {
+            let now = Part::of(path);
+            let is_gone = late.contains(path) && same_in_effect(path, &now, &Part::Absent);
+            if !is_gone && !same_in_effect(path, &now, part) {
+                done.push(outcome(path, part.restore(path)));
+            }
+        }
+        done
+    }
+
+    /// The names of the directory itself that are not there.
+    #[must_use]
+    pub fn absent(&self) -> BTreeSet<PathBuf> {
+        let absent = |(path, part): &&(PathBuf, Part)| same_in_effect(path, part, &Part::Absent);
+        self.others
+            .iter()
+            .filter(absent)
+            .map(|(path, _)| path.clone())
+            .collect()
     }
 
     /// The pointers of worktrees alone. Git may remove a registration as a whole, and change where
@@ -323,14 +359,15 @@ fn is_pointed_back(gitdir: &Part, registration: &Path) -> bool {
             .is_some_and(|target| Ok(target) == fs::canonicalize(registration).map_err(drop))
 }
 
-/// An absent hooks directory and one without hooks mean the same to git.
-fn same_in_effect(now: &Part, before: &Part) -> bool {
+/// True where git would see the same in both.
+pub(super) fn same_in_effect(path: &Path, now: &Part, before: &Part) -> bool {
     let is_empty = |p: &Part| match p {
         Part::Absent => true,
         Part::Directory { entries, .. } => entries.is_empty(),
         Part::File { .. } | Part::Symlink(_) | Part::Other { .. } => false,
     };
-    now == before || is_empty(now) && is_empty(before)
+    let may_be_empty = EMPTY_IS_NOTHING.iter().any(|name| path.ends_with(name));
+    now == before || may_be_empty && is_empty(now) && is_empty(before)
 }
 
 /// A file's text.
@@ -373,13 +410,46 @@ mod tests {
             "[core]\n\tbare = false\n\tfsmonitor = e\n[user]\n\tname = A\n",
         )
         .unwrap();
-        assert_eq!(parts.put_back().len(), 3);
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 3);
         assert!(!dir.path().join("hooks/pre-commit").exists());
         assert!(dir.path().join("hooks/a.sample").exists());
         assert!(!dir.path().join("commondir").exists());
         let config = fs::read_to_string(dir.path().join("config")).unwrap();
         assert_eq!(config, "[core]\n\tbare = false\n[user]\n\tname = A\n");
-        assert_eq!(parts.put_back(), Vec::<String>::new());
+        assert_eq!(parts.put_back(&BTreeSet::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_or_stands_where_nothing_was_is_put_back() {
+        let dir = git_dir();
+        let mut parts = GitParts::of(dir.path());
+        for name in ["commondir", "config.worktree", "remotes"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("remotes/x"), "URL: /evil").unwrap();
+        let hooks = dir.path().join("hooks");
+        fs::write(hooks.join("pre-commit"), "evil").unwrap();
+        fs::set_permissions(&hooks, fs::Permissions::from_mode(0o111)).unwrap();
+        // Whoever has the capability reads it all the same, and finds the hook.
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 4);
+        assert!(!hooks.join("pre-commit").exists() && hooks.join("a.sample").exists());
+        assert!(!dir.path().join("commondir").exists());
+        assert_eq!(parts.put_back(&BTreeSet::new()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_was_not_there_at_the_start_is_not_made_again() {
+        let dir = git_dir();
+        let late = GitParts::of(dir.path()).absent();
+        let planted = dir.path().join("commondir");
+        fs::write(&planted, "/evil").unwrap();
+        // Another session's, taken for somebody's outside.
+        let mut parts = GitParts::of(dir.path());
+        fs::remove_file(&planted).unwrap();
+        assert_eq!(parts.put_back(&late), Vec::<String>::new());
+        assert!(!planted.exists());
+        fs::write(&planted, "/worse").unwrap();
+        assert_eq!(parts.put_back(&late).len(), 1);
     }
 
     #[test]
@@ -389,7 +459,7 @@ mod tests {
         let mut parts = GitParts::of(dir.path());
         fs::remove_dir_all(dir.path().join("hooks")).unwrap();
         symlink("/evil", dir.path().join("hooks")).unwrap();
-        assert_eq!(parts.put_back().len(), 1);
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 1);
         assert_eq!(fs::read_to_string(dir.path().join("hooks/mine")).unwrap(), "ok");
     }
 
@@ -418,7 +488,7 @@ mod tests {
         ] {
             mode(name, bits);
         }
-        assert_eq!(parts.put_back().len(), 3);
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 3);
         mode("", 0o755);
         assert_eq!(fs::read_to_string(dir.path().join("hooks/mine")).unwrap(), "ok");
         assert!(!dir.path().join("hooks/closed").exists());
@@ -439,7 +509,7 @@ mod tests {
             "[user]\n\tname = A\n[core]\n\tfsmonitor = e\n",
         )
         .unwrap();
-        assert_eq!(parts.put_back().len(), 1);
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 1);
         assert_eq!(
             fs::read_to_string(dir.path().join("config")).unwrap(),
             "[user]\n\tname = A\n[core]\n"
@@ -454,7 +524,7 @@ mod tests {
         let mut parts = GitParts::of(dir.path());
         fs::remove_file(dir.path().join("config")).unwrap();
         fs::hard_link(&other, dir.path().join("config")).unwrap();
-        assert_eq!(parts.put_back().len(), 1);
+        assert_eq!(parts.put_back(&BTreeSet::new()).len(), 1);
         assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
     }
 }

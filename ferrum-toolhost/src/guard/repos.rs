@@ -356,7 +356,9 @@ pub fn read_small(path: &Path) -> Option<String> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
         .open(path)
         .ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let meta = file.metadata().ok()?;
+    // Half of a text would hide what stands in the other half.
+    if !meta.is_file() || meta.len() > SMALL_BYTES_MAX {
         return None;
     }
     String::from_utf8(whole(&file, SMALL_BYTES_MAX).ok()?).ok()

@@ -58,5 +58,6 @@ pub mod terms;
 /// both programs are built and installed together.
 pub const PROTOCOL: u16 = 1;
 
-/// Version of the build, stated in each `Hello` so that a mismatch can be named.
-pub const BUILD: &str = env!("CARGO_PKG_VERSION");
+/// Version of the build and a mark of this wire's sources, stated in each `Hello`: frames have no
+/// names in them, so programs of two builds would misread each other without a word.
+pub const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("FERRUM_WIRE"));

@@ -169,12 +169,14 @@ impl Launcher {
         let descriptors = usize::from(wants && !self.passed.is_empty());
         self.order.admit(&message, descriptors).ok()?;
         match message {
-            ToLauncher::Hello { .. } => {
-                let build = ferrum_proto::BUILD.to_owned();
+            ToLauncher::Hello { build, .. } => {
+                let own = ferrum_proto::BUILD.to_owned();
                 self.send(&FromLauncher::Hello {
                     protocol: ferrum_proto::PROTOCOL,
-                    build,
-                })
+                    build: own,
+                })?;
+                // A charter of another build would be misread. The front says so.
+                (build == ferrum_proto::BUILD).then_some(())
             }
             ToLauncher::Charter(charter) => {
                 self.hosts.charter(*charter);

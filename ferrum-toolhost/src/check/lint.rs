@@ -157,13 +157,26 @@ impl Found {
 impl Check {
     /// The report. Expectations are judged as in a session with full isolation, so that they do
     /// not depend on the machine that looks.
-    pub(super) fn report(&mut self, files: &[PathBuf], problems: Vec<reply::Problem>) -> Linted {
+    pub(super) fn report(&mut self, files: &[PathBuf], mut problems: Vec<reply::Problem>) -> Linted {
         self.assumed.mounts = true;
         let projects = self.decision.inputs.projects.clone();
         let mut expectations = Vec::new();
         for project in &projects {
-            let rows = project.policy.expect.iter();
+            let rows = project.policy.expect.iter().take(PROBLEMS_MAX + 1);
             expectations.extend(rows.filter_map(|row| self.expectation(project, row)));
+        }
+        if let Some(first) = expectations.get(PROBLEMS_MAX) {
+            problems.truncate(PROBLEMS_MAX - 1);
+            problems.push(reply::Problem {
+                file: first.file.clone(),
+                line: first.line,
+                column: 1,
+                is_error: true,
+                message: format!(
+                    "{PROBLEMS_MAX} expectations are checked at most; this one and those after it are not"
+                ),
+                hint: "take expectations out, or check their files apart".into(),
+            });
         }
         expectations.truncate(PROBLEMS_MAX);
         Linted {

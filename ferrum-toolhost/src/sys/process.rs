@@ -237,10 +237,14 @@ fn stage(plan: &CommandPlan<'_>, joined: bool) -> libc::c_int {
             return 2;
         }
         for (resource, value) in plan.limits {
-            let limit = libc::rlimit {
-                rlim_cur: *value,
-                rlim_max: *value,
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            // What the user may have is less: then that is the limit.
+            let most = match libc::getrlimit(*resource, &raw mut limit) {
+                0 => limit.rlim_max.min(*value),
+                _ => *value,
             };
+            limit.rlim_cur = most;
+            limit.rlim_max = most;
             if libc::setrlimit(*resource, &raw const limit) != 0 {
                 return 3;
             }

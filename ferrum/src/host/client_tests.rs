@@ -162,7 +162,7 @@ async fn every_breach_before_the_walls_is_a_fault_and_nothing_was_run() {
                     build: "9.9.9".into(),
                 })
             },
-            "version 9.9.9",
+            "another build (9.9.9)",
         ),
         (
             "ready before the grant",

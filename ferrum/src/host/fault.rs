@@ -110,7 +110,7 @@ impl fmt::Display for Cause {
             Self::Build { theirs } => {
                 write!(
                     f,
-                    "ferrum-toolhost is version {theirs}, ferrum is {}",
+                    "ferrum-toolhost is of another build ({theirs}) than ferrum ({}); install both together",
                     ferrum_proto::BUILD
                 )
             }

@@ -66,8 +66,9 @@ impl Opening {
         // Before anything is asked: no writer would go on with an end that none has left.
         let is_torn = check::is_torn(&opening.path)?;
         let loaded = log::load(&opening.path)?;
-        if loaded.records.is_empty() && !loaded.diagnostics.is_empty() && !is_torn {
-            // Never the work of a session writer, nor of a crash: not ours to append to.
+        if loaded.records.is_empty() && loaded.diagnostics.len() > usize::from(is_torn) {
+            // Never the work of a session writer, nor of a crash, which cuts one record at most:
+            // not ours to append to.
             let what = "is not a session file";
             return Err(LogError::Unfit {
                 path: opening.path,

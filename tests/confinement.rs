@@ -6,6 +6,7 @@
 
 mod degraded;
 mod descriptors;
+mod exchanged;
 mod high;
 mod kernel;
 mod low;

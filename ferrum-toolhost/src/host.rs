@@ -243,7 +243,8 @@ impl Start {
                     let _ = write(&self.life, &pid.to_ne_bytes());
                     // At low the user's own authority is the measure.
                     let is_root = self.ids.uid == 0 && self.tier() != Tier::Low;
-                    searcher.search(if is_root { UNREADABLE_IN } else { &[] });
+                    let tops = if is_root { UNREADABLE_IN } else { &[] };
+                    searcher.search(tops, self.decision.grant.writable_roots());
                     let mut word = [0u8; 1];
                     let count = read(&said, &mut word).unwrap_or(0);
                     let mut reason = String::new();

@@ -13,6 +13,7 @@ pub use granted::{granted, origin};
 pub use terms::{from_wire, to_wire};
 
 use crate::confine::home::{self, HomeFiles};
+use crate::confine::object::Object;
 use crate::guard::repos;
 use ferrum_proto::charter::{Charter, PolicyText, RootMode, ToolsWish};
 use ferrum_proto::seal::{Preflight, Seal, SealFailed, SealFailure};
@@ -30,6 +31,8 @@ pub struct Decision {
     pub cwd: PathBuf,
     /// The repository's top around the working directory.
     pub work_tree: Option<PathBuf>,
+    /// What stood at the roots, the work tree and the linked git directory when they were judged.
+    pub objects: Vec<(PathBuf, Object)>,
     /// Git directories outside the roots that belong to the checkout.
     pub linked: Option<repos::Linked>,
     pub project_files: Vec<PathBuf>,
@@ -78,6 +81,7 @@ pub fn decide(seal: &Seal) -> Result<Decision, SealFailed> {
     let projects: Vec<ProjectFile> = files.into_iter().map(|(file, _)| file).collect();
     remembered::check(&charter.remembered, &projects, &cwd)?;
     let mut decision = decide_with(seal, Place { cwd, home, work_tree }, projects)?;
+    hold_to_working_directory(&decision)?;
     decision.policies = policies;
     decision.notices.splice(0..0, notices);
     Ok(decision)
@@ -133,6 +137,7 @@ pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Res
             ));
     }
     notices.extend(grant.notices().iter().cloned());
+    let objects = objects(&grant, work_tree.as_deref(), linked.as_ref())?;
     let project_files = projects.iter().map(|p| p.path.clone()).collect();
     let home_files = home::collect(&home);
     let preflight = seal
@@ -144,6 +149,7 @@ pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Res
         inputs: Inputs { user, projects },
         cwd,
         work_tree,
+        objects,
         linked,
         project_files,
         policies: Vec::new(),
@@ -151,6 +157,40 @@ pub fn decide_with(seal: &Seal, place: Place, projects: Vec<ProjectFile>) -> Res
         notices,
         preflight,
     })
+}
+
+/// What stands now at each place that will be mounted, or allowed, by its name.
+fn objects(
+    grant: &Grant,
+    work_tree: Option<&Path>,
+    linked: Option<&repos::Linked>,
+) -> Result<Vec<(PathBuf, Object)>, SealFailed> {
+    let roots = grant.writable_roots().iter().chain(grant.readable_roots());
+    let mut places: Vec<&Path> = roots.map(PathBuf::as_path).collect();
+    places.extend(work_tree);
+    places.extend(linked.map(|linked| linked.directory.as_path()));
+    let object = |place: &Path| {
+        let found = Object::at(place).map_err(|e| exchanged(place, &e.to_string()))?;
+        Ok((place.to_path_buf(), found))
+    };
+    places.into_iter().map(object).collect()
+}
+
+/// The host stands in the directory that the launcher opened. Its name may lead elsewhere by now.
+fn hold_to_working_directory(decision: &Decision) -> Result<(), SealFailed> {
+    let cwd = &decision.cwd;
+    let named = decision.objects.iter().find(|(path, _)| path == cwd);
+    let own = Object::working_directory().map_err(|e| exchanged(cwd, &e.to_string()))?;
+    match named {
+        Some((_, object)) if *object != own => Err(exchanged(cwd, "another directory has its name now")),
+        _ => Ok(()),
+    }
+}
+
+fn exchanged(place: &Path, what: &str) -> SealFailed {
+    let message = format!("{}: {what}", place.display());
+    let hint = "something moved this directory while the session began; start again";
+    failed(SealFailure::Setup, message, hint)
 }
 
 fn failed(kind: SealFailure, message: String, hint: &str) -> SealFailed {
@@ -187,7 +227,14 @@ fn user_policy(
                 (true, RootMode::Repository, Some(top)) => top,
                 _ => cwd,
             };
-            let path = fs::canonicalize(base.join(root.path.as_path())).map_err(|e| {
+            // The working directory is canonical, and a link that was put in its place meanwhile
+            // is not what the user named.
+            let found = if is_default {
+                Ok(base.to_path_buf())
+            } else {
+                fs::canonicalize(base.join(root.path.as_path()))
+            };
+            let path = found.map_err(|e| {
                 failed(
                     SealFailure::Policy,
                     format!("[tools] {key}: {}: {e}", root.path.as_path().display()),

@@ -5,13 +5,16 @@
 
 use super::cover::c_path;
 use super::mounts::relative;
+use super::object::open_plain;
 use super::step::{At, Step};
 use super::view::Entry;
 use crate::sys::mount as sys;
+use nix::fcntl::AT_FDCWD;
+use nix::sys::stat::fstat;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -86,10 +89,14 @@ impl Layer {
     /// The layer, detached.
     pub(super) fn make(&self) -> Result<OwnedFd, Step> {
         let name = || format!("layer over {}", self.entry.path.display());
-        let lower = relative(&self.entry.path);
-        if !fs::symlink_metadata(lower).at(name())?.is_dir() {
+        let opened = open_plain(AT_FDCWD, relative(&self.entry.real)).at(name())?;
+        if fstat(&opened).at(name())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
             return Err(Step::new(name(), io::Error::from_raw_os_error(libc::ENOTDIR)));
         }
+        // By its descriptor: the name may lead elsewhere by now. Where the old root has no /proc
+        // there is no layer.
+        let lower = PathBuf::from(format!("proc/self/fd/{}", opened.as_raw_fd()));
+        let lower = lower.as_path();
         let (upper, work) = (relative(&self.upper), relative(&self.work));
         for directory in [upper, work] {
             private(directory).at(name())?;

@@ -11,6 +11,7 @@ pub mod layers;
 pub mod low;
 pub mod mounts;
 pub mod namespace;
+pub mod object;
 pub mod proc;
 pub mod rules;
 pub mod seccomp;

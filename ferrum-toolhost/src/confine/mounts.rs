@@ -7,17 +7,19 @@
 
 use super::cover::{bind_here, c_path};
 use super::layers::{Layer, Layers};
+use super::object;
 use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
 use crate::fs::beneath;
 use crate::sys::mount as sys;
 use ferrum_proto::seal::Access;
-use nix::fcntl::{AtFlags, OFlag, open};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sys::stat::{Mode, fstatat};
+use nix::sys::stat::{Mode, fstat, fstatat};
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -119,7 +121,7 @@ impl Tree {
             }
         }
         for socket in &view.sockets {
-            self.bind(socket, socket, Access::Write)?;
+            self.socket(socket)?;
         }
         self.links_out()?;
         Ok(free)
@@ -168,29 +170,54 @@ impl Tree {
     }
 
     fn same(&mut self, entry: &Entry) -> Result<(), Step> {
-        let Ok(meta) = fs::symlink_metadata(relative(&entry.path)) else {
+        let meta = fs::symlink_metadata(relative(&entry.real));
+        if meta.is_err() && entry.object.is_none() {
             return Ok(());
-        };
-        if meta.is_symlink() {
-            let target = fs::read_link(relative(&entry.path)).at(entry.path.display().to_string())?;
+        }
+        if meta.is_ok_and(|meta| meta.is_symlink()) && entry.object.is_none() {
+            let target = fs::read_link(relative(&entry.real)).at(entry.path.display().to_string())?;
             make_directories(entry.path.parent().unwrap_or(Path::new("/")))?;
             let _ = symlink(target, &entry.path);
             return Ok(());
         }
-        match self.bind(&entry.path, &entry.path, entry.access) {
+        let opened = object::open_plain(self.old_root.as_fd(), relative(&entry.real));
+        let judged = opened.and_then(|opened| match entry.object {
+            Some(object) => object.expect(opened.as_fd()).map(|()| opened),
+            None => Ok(opened),
+        });
+        match judged {
             // A directory that this uid cannot reach is not part of its authority.
-            Err(step) if step.source.raw_os_error() == Some(libc::EACCES) && entry.why == "toolchain" => {
-                Ok(())
-            }
-            other => other,
+            Err(error) if entry.may_be_left_out(&error) => Ok(()),
+            judged => self.attach(
+                judged.at(mounting(&entry.path))?.as_fd(),
+                &entry.path,
+                entry.access,
+            ),
         }
     }
 
-    /// Clones `from` of the old root, narrows it, and attaches it at `to` of the new one.
+    /// The user named a socket, so nothing else is passed in by its name.
+    fn socket(&self, path: &Path) -> Result<(), Step> {
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let opened = openat(&self.old_root, relative(path), flags, Mode::empty()).at(mounting(path))?;
+        if fstat(&opened).at(mounting(path))?.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+            return Err(Step::new(mounting(path), io::Error::other("it is no socket")));
+        }
+        self.attach(opened.as_fd(), path, Access::Write)
+    }
+
+    /// Attaches a path of the old root that no session writes, links followed, at `to`.
     fn bind(&self, from: &Path, to: &Path, access: Access) -> Result<(), Step> {
+        let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let opened = openat(&self.old_root, relative(from), flags, Mode::empty()).at(mounting(to))?;
+        self.attach(opened.as_fd(), to, access)
+    }
+
+    /// Clones what was opened in the old root, narrows it, and attaches it at `to` of the new one.
+    fn attach(&self, opened: BorrowedFd<'_>, to: &Path, access: Access) -> Result<(), Step> {
         let name = || mounting(to);
-        let meta = fs::metadata(relative(from)).at(name())?;
-        let tree = sys::clone_tree(self.old_root.as_fd(), &c_path(relative(from))?, true, true).at(name())?;
+        let is_directory = fstat(opened).at(name())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        let tree = sys::clone_tree(opened, c"", true, true).at(name())?;
         let mut attributes = sys::ATTR_NOSUID | sys::ATTR_NODEV;
         if access != Access::Write {
             attributes |= sys::ATTR_RDONLY;
@@ -199,7 +226,7 @@ impl Tree {
             attributes |= sys::ATTR_NOEXEC;
         }
         sys::set_attributes(tree.as_fd(), attributes, true).at(name())?;
-        self.mount_point(to, meta.is_dir())?;
+        self.mount_point(to, is_directory)?;
         sys::attach(tree.as_fd(), &c_path(to)?).at(name())
     }
 

@@ -1,12 +1,15 @@
 //! The two Landlock layers of a session, made from the view.
 
 use super::landlock::{Ability, DEVICE, Rules, rights_of};
+use super::object::open_plain;
+use super::unreadable;
 use super::view::{Entry, SYSTEM, Source, View};
 use crate::sys::landlock as bits;
 use ferrum_proto::seal::Access;
+use nix::fcntl::AT_FDCWD;
 use policy::Tier;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The host's own layer, and the narrower one that each command adds.
@@ -66,20 +69,7 @@ impl Plan<'_> {
 
     fn view(&self, rules: &Rules) -> io::Result<()> {
         for entry in &self.view.entries {
-            if entry.source == Source::Empty {
-                continue;
-            }
-            let exec = self.tier != Tier::High || SYSTEM.iter().any(|s| Path::new(s) == entry.path);
-            let path = self.place(entry);
-            if !self.mounted && entry.path == Path::new("/etc") && nix::unistd::geteuid().is_root() {
-                readable_entries(rules, path, 0)?;
-                continue;
-            }
-            // A layered toolchain takes writes into the session's layer; without mounts it is the
-            // user's own and stays read-only.
-            let layered = self.mounted && entry.source == Source::Layered && self.tier != Tier::High;
-            let access = if layered { Access::Write } else { entry.access };
-            rules.path(path, rights_of(access, exec))?;
+            self.entry(rules, entry)?;
         }
         for path in self.view.sockets.iter().chain(&self.view.devices) {
             rules.path(path, DEVICE)?;
@@ -105,11 +95,54 @@ impl Plan<'_> {
         Ok(())
     }
 
+    fn entry(&self, rules: &Rules, entry: &Entry) -> io::Result<()> {
+        if entry.source == Source::Empty {
+            return Ok(());
+        }
+        let exec = self.tier != Tier::High || SYSTEM.iter().any(|s| Path::new(s) == entry.path);
+        // A layered toolchain takes writes into the session's layer; without mounts it is the
+        // user's own and stays read-only.
+        let layered = self.mounted && entry.source == Source::Layered && self.tier != Tier::High;
+        let access = if layered { Access::Write } else { entry.access };
+        let (path, rights) = (self.place(entry), rights_of(access, exec));
+        if self.mounted || matches!(entry.source, Source::Other(_)) {
+            return rules.path(path, rights);
+        }
+        // uid 0 reads as the owner, and nothing can be covered.
+        let is_root = nix::unistd::geteuid().is_root();
+        if is_root && path == Path::new("/etc") {
+            return readable_entries(rules, path, 0);
+        }
+        if is_root && path == Path::new("/opt") {
+            let roots = self.view.entries.iter().filter(|entry| entry.object.is_some());
+            let roots: Vec<PathBuf> = roots.map(|entry| entry.path.clone()).collect();
+            return readable_parts(rules, path, &unreadable::of(path, &roots), rights);
+        }
+        if entry.is_system() {
+            return rules.path(path, rights);
+        }
+        judged(rules, entry, rights)
+    }
+
     fn place<'a>(&self, entry: &'a Entry) -> &'a Path {
         match &entry.source {
             Source::Other(path) if !self.mounted => path,
             Source::Other(_) | Source::Same | Source::Layered | Source::Empty => &entry.path,
         }
+    }
+}
+
+/// Allows what was judged: opened by names that are no links, since commands may have written there.
+fn judged(rules: &Rules, entry: &Entry, rights: u64) -> io::Result<()> {
+    match (open_plain(AT_FDCWD, &entry.real), entry.object) {
+        (Ok(opened), Some(object)) => {
+            object.expect(opened.as_fd())?;
+            rules.descriptor(opened.as_fd(), rights)
+        }
+        (Ok(opened), None) => rules.descriptor(opened.as_fd(), rights),
+        // What is no root and not there, or is a link, is nothing to allow.
+        (Err(_), None) => Ok(()),
+        (Err(error), Some(_)) => Err(error),
     }
 }
 
@@ -134,6 +167,24 @@ fn readable_entries(rules: &Rules, directory: &Path, depth: usize) -> io::Result
         }
     }
     rules.path(directory, bits::READ_DIR)
+}
+
+/// uid 0 without mounts: programs lie in `/opt`, with more files than rules should be made for, so
+/// a directory is allowed whole where nothing in it is for some users only.
+fn readable_parts(rules: &Rules, top: &Path, closed: &[(PathBuf, bool)], rights: u64) -> io::Result<()> {
+    if closed.iter().any(|(path, _)| path == top) {
+        return Ok(());
+    }
+    if closed.iter().all(|(path, _)| !path.starts_with(top)) {
+        return match open_plain(AT_FDCWD, top) {
+            Ok(opened) => rules.descriptor(opened.as_fd(), rights),
+            Err(_) => Ok(()),
+        };
+    }
+    for entry in std::fs::read_dir(top)?.flatten() {
+        readable_parts(rules, &entry.path(), closed, rights)?;
+    }
+    rules.path(top, bits::READ_DIR)
 }
 
 /// The corner's config copies.

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const ENTRIES_MAX: usize = 20_000;
 /// Directories that are open at once.
 const DEPTH_MAX: usize = 32;
+/// The kernel's bound for one name.
+const NAME_BYTES_MAX: usize = 255;
 
 const WHAT: &str = "look for unreadable system files";
 /// How a line of the answer begins, and how the answer ends when it is whole.
@@ -49,13 +51,13 @@ pub fn ends() -> Result<(Searcher, Search), Step> {
 }
 
 impl Searcher {
-    /// Looks below each of `tops` and tells it. Whoever waits for it may have ended by then.
-    pub fn search(self, tops: &[&str]) {
+    /// Looks below each of `tops`, but not in `roots`, and tells it. Whoever waits for it may have
+    /// ended by then.
+    pub fn search(self, tops: &[&str], roots: &[PathBuf]) {
         let mut answer = Vec::new();
-        let levels = tops.iter().filter_map(|top| Level::open(None, top.into()));
-        for found in levels.flat_map(below) {
-            answer.push(if found.is_directory { DIRECTORY } else { FILE });
-            answer.extend(found.path.as_os_str().as_bytes());
+        for (path, is_directory) in tops.iter().flat_map(|top| of(Path::new(top), roots)) {
+            answer.push(if is_directory { DIRECTORY } else { FILE });
+            answer.extend(path.as_os_str().as_bytes());
             answer.push(0);
         }
         answer.extend(WHOLE);
@@ -85,6 +87,8 @@ impl Search {
 struct Level {
     path: PathBuf,
     directory: Dir,
+    /// Others may not look in, so everything in it is for some users only.
+    is_closed: bool,
     /// Entries that are still to be looked at.
     names: Vec<CString>,
 }
@@ -108,12 +112,23 @@ impl Level {
         Some(Self {
             path,
             directory,
+            is_closed: false,
             names,
         })
     }
 }
 
-fn below(top: Level) -> Vec<Unreadable> {
+/// What others may not read below `top`: paths, and whether each is a directory. Roots are left out,
+/// which the session has for its own: what commands made there would otherwise decide whether the
+/// next session starts.
+#[must_use]
+pub fn of(top: &Path, roots: &[PathBuf]) -> Vec<(PathBuf, bool)> {
+    let top = Level::open(None, top.to_path_buf());
+    let found = top.into_iter().flat_map(|top| below(top, roots));
+    found.map(|found| (found.path, found.is_directory)).collect()
+}
+
+fn below(top: Level, roots: &[PathBuf]) -> Vec<Unreadable> {
     let mut found = Vec::new();
     let mut seen = top.names.len();
     let mut open = vec![top];
@@ -122,28 +137,32 @@ fn below(top: Level) -> Vec<Unreadable> {
             open.pop();
             continue;
         };
-        let Ok(stat) = fstatat(
-            level.directory.as_fd(),
-            name.as_c_str(),
-            AtFlags::AT_SYMLINK_NOFOLLOW,
-        ) else {
+        let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
+        let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
+        let Ok(stat) = fstatat(level.directory.as_fd(), name.as_c_str(), flags) else {
             continue;
         };
         let (kind, mode) = (stat.st_mode & libc::S_IFMT, stat.st_mode);
-        let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
-        if kind == libc::S_IFREG && mode & 0o004 == 0 {
+        if roots.contains(&path) {
+            continue;
+        }
+        if kind == libc::S_IFREG && (level.is_closed || mode & 0o004 == 0) {
             found.push(Unreadable {
                 path,
                 is_directory: false,
             });
         } else if kind == libc::S_IFDIR {
-            let readable = mode & 0o005 == 0o005;
-            let inside = (readable && seen < ENTRIES_MAX)
+            let is_way = roots.iter().any(|root| root.starts_with(&path));
+            let readable = !level.is_closed && mode & 0o005 == 0o005;
+            // Every name in it still makes a path that can be covered.
+            let fits = path.as_os_str().len() < libc::PATH_MAX as usize - NAME_BYTES_MAX - 2;
+            let inside = (is_way || readable && fits && seen < ENTRIES_MAX)
                 .then(|| Level::open(Some(&level.directory), path.clone()))
                 .flatten();
             match inside {
-                Some(inside) if open.len() < DEPTH_MAX => {
+                Some(mut inside) if is_way || open.len() < DEPTH_MAX => {
                     seen += inside.names.len();
+                    inside.is_closed = !readable;
                     open.push(inside);
                 }
                 _ => found.push(Unreadable {
@@ -178,11 +197,36 @@ mod tests {
         make("open/key", 0o640);
         make("open/text", 0o644);
         make("closed/", 0o750);
-        let mut names: Vec<PathBuf> = below(Level::open(None, root.path().into()).unwrap())
-            .into_iter()
-            .map(|u| u.path)
-            .collect();
-        names.sort();
-        assert_eq!(names, [root.path().join("closed"), root.path().join("open/key")]);
+        make("closed/root/", 0o755);
+        make("closed/root/own", 0o600);
+        make("closed/beside/", 0o755);
+        let check = |roots: &[PathBuf], expected: &[&str]| {
+            let mut names: Vec<PathBuf> = of(root.path(), roots).into_iter().map(|u| u.0).collect();
+            names.sort();
+            let expected: Vec<PathBuf> = expected.iter().map(|name| root.path().join(name)).collect();
+            assert_eq!(names, expected);
+        };
+        check(&[], &["closed", "open/key"]);
+        // The root is left out; what stands around it is not.
+        check(&[root.path().join("closed/root")], &["closed/beside", "open/key"]);
+        check(&[root.path().join("open")], &["closed"]);
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_covered_from_above() {
+        use nix::sys::stat::mkdirat;
+        let root = tempfile::tempdir().unwrap();
+        let name = "n".repeat(203);
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY;
+        let mut inside = nix::fcntl::open(root.path(), flags, Mode::empty()).unwrap();
+        for _ in 0..30 {
+            mkdirat(&inside, name.as_str(), Mode::from_bits_truncate(0o755)).unwrap();
+            inside = nix::fcntl::openat(&inside, name.as_str(), flags, Mode::empty()).unwrap();
+        }
+        let found = of(root.path(), &[]);
+        assert_eq!(found.len(), 1);
+        let (path, is_directory) = &found[0];
+        let length = path.as_os_str().len();
+        assert!(*is_directory && length < libc::PATH_MAX as usize, "{length}");
     }
 }

@@ -3,12 +3,14 @@
 //! Plans only: looks at what exists, mounts nothing. `confine::mounts` builds the list as a mount
 //! tree, `confine::landlock` as rules; a command may do what both allow.
 
+use super::object::{self, Object};
 use crate::seal::Decision;
 use ferrum_proto::charter::Charter;
 use ferrum_proto::seal::{Access, Seal};
 use policy::Tier;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{self, ErrorKind::PermissionDenied};
 use std::path::{Path, PathBuf};
 
 /// Where an entry's content comes from.
@@ -32,6 +34,28 @@ pub struct Entry {
     pub source: Source,
     pub access: Access,
     pub why: &'static str,
+    /// Where the machine has it: `path` without the user's own links before its end.
+    pub real: PathBuf,
+    /// What stood there when it was judged.
+    pub object: Option<Object>,
+}
+
+impl Entry {
+    /// True where a link at the end belongs to the machine and leads to another part of the view.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(
+            self.why,
+            "system" | "system configuration" | "processor and memory layout"
+        )
+    }
+
+    /// The error is of something that is simply not to be had by this user.
+    #[must_use]
+    pub fn may_be_left_out(&self, error: &io::Error) -> bool {
+        let is_link = object::is_link_on_the_way(error);
+        self.object.is_none() && self.why == "toolchain" && (is_link || error.kind() == PermissionDenied)
+    }
 }
 
 /// The session's view, and the places that the rest of the host needs to know.
@@ -179,10 +203,14 @@ pub fn plan(seal: &Seal, decision: &Decision) -> View {
         Access::Read,
         "processor and memory layout",
     );
-    toolchains(charter, &home, &mut list);
+    toolchains(charter, decision, &home, &mut list);
     skills(charter, decision, &home, &mut list);
     roots(decision, &mut list);
     ways(decision, &home, &mut list);
+    for (path, object) in &decision.objects {
+        let judged = list.entries.iter_mut().filter(|entry| entry.path == *path);
+        judged.for_each(|entry| entry.object = Some(*object));
+    }
     list.entries.sort_by_key(|e| e.path.components().count());
     let paths = |all: &[ferrum_proto::terms::PathBytes]| all.iter().map(|p| p.to_path_buf()).collect();
     View {
@@ -202,14 +230,34 @@ struct List {
 impl List {
     /// Later entries of a path replace earlier ones: the writable root is named last.
     fn add(&mut self, path: PathBuf, source: Source, access: Access, why: &'static str) {
-        if !self.seen.insert(path.clone()) {
-            self.entries.retain(|e| e.path != path);
-        }
-        self.entries.push(Entry {
+        self.put(Entry {
+            real: path.clone(),
             path,
             source,
             access,
             why,
+            object: None,
+        });
+    }
+
+    fn put(&mut self, entry: Entry) {
+        if !self.seen.insert(entry.path.clone()) {
+            self.entries.retain(|e| e.path != entry.path);
+        }
+        self.entries.push(entry);
+    }
+
+    /// A toolchain, unless whoever writes in a root could lead it anywhere.
+    fn add_toolchain(&mut self, path: PathBuf, real: Option<PathBuf>, layered: bool) {
+        let there = real.filter(|real| fs::symlink_metadata(real).is_ok());
+        let Some(real) = there else { return };
+        self.put(Entry {
+            path,
+            source: if layered { Source::Layered } else { Source::Same },
+            access: Access::ReadExec,
+            why: "toolchain",
+            real,
+            object: None,
         });
     }
 
@@ -220,10 +268,19 @@ impl List {
     }
 }
 
-fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
+/// Where commands of this session, or of an earlier one, may have made links.
+fn written(decision: &Decision) -> Vec<PathBuf> {
+    let linked = decision.linked.iter().map(|linked| &linked.directory);
+    let roots = decision.grant.writable_roots().iter();
+    roots.chain(linked).cloned().collect()
+}
+
+fn toolchains(charter: &Charter, decision: &Decision, home: &Path, list: &mut List) {
+    let written = written(decision);
     for (relative, layered) in TOOLCHAINS {
-        let source = if *layered { Source::Layered } else { Source::Same };
-        list.add_existing(home.join(relative), source, Access::ReadExec, "toolchain");
+        let path = home.join(relative);
+        let real = object::real(&path, &written);
+        list.add_toolchain(path, real, *layered);
     }
     let own = [
         &charter.places.config,
@@ -231,6 +288,8 @@ fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
         &charter.places.cache,
     ]
     .map(|p| p.to_path_buf());
+    let mut inside = written;
+    inside.extend(decision.grant.readable_roots().iter().cloned());
     for (name, value) in &charter.environment {
         let is_toolchain = TOOLCHAIN_VARIABLES.iter().any(|t| t.as_bytes() == name.0);
         let path = value.to_path_buf();
@@ -238,12 +297,11 @@ fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
         {
             continue;
         }
-        if list
+        let is_there = list
             .entries
             .iter()
-            .any(|e| path.starts_with(&e.path) && e.path != *home && e.why != "private temporary directory")
-            || path == home.join(".cargo")
-        {
+            .any(|e| path.starts_with(&e.path) && e.path != *home && e.why != "private temporary directory");
+        if is_there || path == home.join(".cargo") {
             continue;
         }
         if name.0 == b"CARGO_HOME" {
@@ -251,13 +309,27 @@ fn toolchains(charter: &Charter, home: &Path, list: &mut List) {
                 .iter()
                 .filter_map(|(p, l)| Some((p.strip_prefix(".cargo/")?, *l)))
             {
-                let source = if layered { Source::Layered } else { Source::Same };
-                list.add_existing(path.join(part), source, Access::ReadExec, "toolchain");
+                let part = path.join(part);
+                let real = named(&part, home, &inside);
+                list.add_toolchain(part, real, layered);
             }
         } else {
-            list.add_existing(path, Source::Layered, Access::ReadExec, "toolchain");
+            let real = named(&path, home, &inside);
+            list.add_toolchain(path, real, true);
         }
     }
+}
+
+/// Where a path that the environment names is found. What lies in a root is seen there anyway.
+/// Elsewhere another session may write, so but for the way to the home no link is followed: with
+/// one the path cannot be opened.
+fn named(path: &Path, home: &Path, inside: &[PathBuf]) -> Option<PathBuf> {
+    let real = match path.strip_prefix(home) {
+        Ok(below) => fs::canonicalize(home).ok()?.join(below),
+        Err(_) => path.to_path_buf(),
+    };
+    let is_inside = |place: &Path| inside.iter().any(|root| place.starts_with(root));
+    (!is_inside(path) && !is_inside(&real)).then_some(real)
 }
 
 /// The user's own skills, for the model to read. Where a place is a link, what it leads to is seen.
@@ -268,8 +340,11 @@ fn skills(charter: &Charter, decision: &Decision, home: &Path, list: &mut List) 
     let config = charter.places.config.as_path();
     let config = fs::canonicalize(config).unwrap_or_else(|_| config.to_path_buf());
     let own = config.join("skills");
+    let written = written(decision);
     for place in [home.join(".agents/skills"), own.clone()] {
-        let Ok(real) = fs::canonicalize(&place) else {
+        // With a name below it, a link at its end is followed too.
+        let below = object::real(&place.join("any"), &written);
+        let Some(real) = below.as_deref().and_then(Path::parent).map(Path::to_path_buf) else {
             continue;
         };
         let is_fine = real == own || policy::protect::root_problem(&real, home, &[]).is_none();

@@ -8,7 +8,6 @@ use super::{Findings, sparse};
 use crate::confine::cover::bind_here;
 use crate::confine::step::Step;
 use crate::fs::name::shown;
-use crate::fs::removal::remove;
 use crate::sys::mount::mount_id;
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -169,18 +168,7 @@ impl Guarded {
     }
 
     pub(super) fn after(&mut self, findings: &mut Findings) {
-        let entry = &self.repository.entry;
-        let stands_in = |meta: fs::Metadata| !meta.is_dir();
-        if self.repository.kind == EntryKind::Directory && fs::symlink_metadata(entry).is_ok_and(stands_in) {
-            // The directory is gone, and a link or file leads git to another one.
-            findings.push(match remove(entry) {
-                Ok(()) => format!(
-                    "removed {}, which took the place of a git directory",
-                    shown(entry)
-                ),
-                Err(e) => format!("could not remove {}: {e}", shown(entry)),
-            });
-        }
+        self.remove_stand_in(findings);
         if self.is_pin {
             findings.extend(self.put_back_entry());
             return;
@@ -190,12 +178,7 @@ impl Guarded {
         }
         self.fold_sparse();
         if self.is_covered() {
-            for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
-                if Part::of(path) != Part::Absent && !is_empty_directory(path) {
-                    findings.push(outcome(path, part.restore(path)));
-                }
-            }
-            findings.extend(self.parts.put_back_pointers());
+            self.put_back_beside_covers(findings);
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
                 // Not there when the covers were made, or not ours to write.
@@ -213,6 +196,16 @@ impl Guarded {
                 ));
             }
         }
+    }
+
+    /// Absent names and pointers, which no mount can hold.
+    pub(super) fn put_back_beside_covers(&mut self, findings: &mut Findings) {
+        for (path, part) in self.parts.others.iter().filter(|(_, part)| *part == Part::Absent) {
+            if Part::of(path) != Part::Absent && !is_empty_directory(path) {
+                findings.push(outcome(path, part.restore(path)));
+            }
+        }
+        findings.extend(self.parts.put_back_pointers());
     }
 
     /// Where it is a file or a link that mounts do not hold. A nested one may be removed: git then

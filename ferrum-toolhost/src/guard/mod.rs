@@ -7,6 +7,7 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod first;
 mod folder;
 mod fresh;
 mod guarded;
@@ -41,6 +42,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use steering::Obeyed;
 use watch::Watch;
 
@@ -62,6 +65,8 @@ pub struct Guard {
     writable: Vec<PathBuf>,
     /// Where config copies of this host lie, in the mount view.
     copies: Option<PathBuf>,
+    /// The known places are as they are to be.
+    secured: Arc<AtomicBool>,
 }
 
 /// What a look after a call found, one line each, for the result and the operator.
@@ -129,6 +134,7 @@ impl Guard {
             private: Vec::new(),
             writable: writable.to_vec(),
             copies,
+            secured: Arc::default(),
         })
     }
 
@@ -157,8 +163,15 @@ impl Guard {
         self
     }
 
+    /// Set while a call's look goes on, once what stands in known places is put back.
+    #[must_use]
+    pub fn secured(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.secured)
+    }
+
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
     pub fn before(&mut self) {
+        self.secured.store(false, Ordering::SeqCst);
         self.begin();
         for one in &mut self.guarded {
             one.before();
@@ -189,13 +202,13 @@ impl Guard {
 
     /// After a call: merges, puts back, and tells what it found.
     pub fn after(&mut self) -> Findings {
-        let mut findings = Findings::new();
         for one in &self.guarded {
             open_way(&one.repository.git_dir, &self.writable);
         }
         for root in &self.writable {
             open_way(root, &self.writable);
         }
+        let mut findings = self.put_back_first();
         let mut found = self.watch.look();
         self.obeyed.see(&found.obeyed);
         found.absorb(std::mem::take(&mut self.earlier));
@@ -212,6 +225,9 @@ impl Guard {
         }
         self.new_ones(found, &mut findings);
         self.disarm(&mut findings);
+        // What could not be put back was tried twice.
+        let mut told = BTreeSet::new();
+        findings.retain(|line| told.insert(line.clone()));
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);

@@ -73,3 +73,32 @@ fn what_a_cut_call_planted_is_put_back() {
         }
     }
 }
+
+/// Directories whose walk takes longer than a host that lost its front has.
+const SLOW: &str = "mkdir many; cd many; for n in $(seq 30); do mkdir -p $(seq -f $n-%g 1000); done; cd ..; ";
+
+#[test]
+fn what_a_call_planted_is_put_back_after_the_fronts_sudden_death() {
+    for who in everyone() {
+        for world in [World::Whole, World::NamespacesDenied] {
+            for first in ["", SLOW] {
+                let scene = Scene::new(&who);
+                let marker = unique();
+                let mut front = planted(&scene, world, first, &marker);
+                send(&front, Signal::SIGKILL);
+                let _ = front.wait();
+                let begun = Instant::now();
+                while !left(&scene).is_empty() && begun.elapsed() < Duration::from_secs(3) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                assert_eq!(left(&scene), Vec::<PathBuf>::new(), "{world:?} as {}", who.name);
+                assert!(
+                    !scene.root().join(".ferrum").exists(),
+                    "{world:?} as {}",
+                    who.name
+                );
+                assert_eq!(left_after(&marker, Duration::from_secs(3)), Vec::<u32>::new());
+            }
+        }
+    }
+}

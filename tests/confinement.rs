@@ -4,6 +4,7 @@
 //! Every escape runs twice under the walls: from a program file in the writable root, which the
 //! text policy does not read, and as the command's own text at `--shell auto`.
 
+mod cuts;
 mod degraded;
 mod descriptors;
 mod exchanged;

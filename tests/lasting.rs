@@ -100,3 +100,15 @@ fn a_diff_shows_what_changed() {
         assert!(run.stdout().contains("+changed"), "{}", run.text());
     }
 }
+
+/// A directory that the user had closed is as closed after a call, and a command can close its own.
+#[test]
+fn the_modes_of_directories_are_left_as_they_are() {
+    for who in everyone() {
+        let scene = Scene::new(&who);
+        assert_eq!(scene.bash("chmod 311 .").status, Some(0));
+        scene.command("true", &[]).expect_success("true");
+        let mode = scene.bash("stat -c %a .");
+        assert_eq!(mode.out().trim(), "311", "as {}", who.name);
+    }
+}

@@ -252,6 +252,17 @@ fn expectations_are_put_to_the_test() {
 
 /// No session can start here, and nothing could be confined.
 #[test]
+fn no_expectation_is_passed_over_in_silence() {
+    let scene = Scene::new(&ordinary());
+    let file = scene.root().join(".ferrum/config.toml");
+    let row = "[[expect]]\ntool = \"ls\"\ninput = \".\"\nverdict = \"allow\"\n";
+    scene.write(&file, row.repeat(1_000));
+    as_json(&scene, &[], 0);
+    scene.write(&file, row.repeat(1_001));
+    assert_eq!(problems(&as_json(&scene, &[], 2)), ["4001:1 error"]);
+}
+
+#[test]
 fn no_wall_is_needed() {
     let scene = Scene::new(&ordinary());
     scene.write(

@@ -194,6 +194,9 @@ impl Commands {
         progress: &mut Progress<'_>,
     ) -> Result<Round, String> {
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        if cancel.is_cut() {
+            return Err("nobody waits for it any more".to_owned());
+        }
         guard.before();
         let ran = self
             .runner

@@ -50,6 +50,8 @@ struct Launcher {
     null: OwnedFd,
     /// Descriptors that came and wait for their frame.
     passed: Vec<OwnedFd>,
+    /// The front died, or something asks for this process's end: nobody took leave of the hosts.
+    abandoned: bool,
 }
 
 impl Launcher {
@@ -78,12 +80,16 @@ impl Launcher {
             hosts: Hosts::new(image, start),
             null: open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty()).ok()?,
             passed: Vec::new(),
+            abandoned: false,
         })
     }
 
     /// Any fault of the front's ends everything, as its death does.
     fn serve(mut self) {
         while self.step().is_some() {}
+        if self.abandoned {
+            self.hosts.let_end();
+        }
         self.hosts.kill_all();
         // Tells a front that waits: everything is killed. What is left is tidying up, which whoever
         // reads the front's output to its end need not wait for: that end is ours too.
@@ -119,6 +125,7 @@ impl Launcher {
     fn signals(&mut self) -> Option<()> {
         while let Ok(Some(info)) = self.signals.read_signal() {
             if info.ssi_signo != Signal::SIGCHLD as u32 {
+                self.abandoned = true;
                 return None;
             }
         }
@@ -150,7 +157,11 @@ impl Launcher {
             }
             message.bytes
         };
-        if count == 0 || self.passed.len() > 1 {
+        if count == 0 {
+            self.abandoned = self.is_closed();
+            return None;
+        }
+        if self.passed.len() > 1 {
             return None;
         }
         self.reader.push(&buffer[..count]);
@@ -159,6 +170,14 @@ impl Launcher {
         }
         // A descriptor belongs to the frame that came with it: none is kept for a later one.
         (self.passed.is_empty() || self.reader.is_partial()).then_some(())
+    }
+
+    /// A front that takes leave shuts its writing side only (unix(7): HUP needs both).
+    fn is_closed(&self) -> bool {
+        let mut polled = [PollFd::new(self.control.as_fd(), PollFlags::empty())];
+        let _ = poll(&mut polled, PollTimeout::ZERO);
+        let events = polled[0].revents();
+        events.is_some_and(|events| events.contains(PollFlags::POLLHUP))
     }
 
     fn act(&mut self, message: ToLauncher) -> Option<()> {

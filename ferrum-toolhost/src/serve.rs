@@ -20,18 +20,28 @@ use ferrum_proto::reply::{FromHost, Outcome, Timings};
 use ferrum_proto::request::{ToHost, ToolRequest};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long a host whose front is gone may put back what a command left, in milliseconds. Nothing
+/// is to run 300 ms after the front's end.
+const LEAVE_MS_MAX: u64 = 180;
 
 /// Serves until the front goes away. The process ends here, and with it everything that runs.
 pub fn serve(session: Session) -> ! {
     session.outbox.send(&FromHost::Ready(Box::new(session.ready)));
+    let secured = {
+        let guard = session.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.secured()
+    };
     let mut desk = Desk {
         outbox: session.outbox.clone(),
         judge: session.judge,
         cwd: session.cwd,
         probes: session.probes,
+        secured,
         guard: session.guard,
         order: Arc::new(Mutex::new(ToHostOrder::default())),
         running: Arc::new(Mutex::new(HashMap::new())),
@@ -42,7 +52,7 @@ pub fn serve(session: Session) -> ! {
     loop {
         match session.outbox.receive(&mut buffer) {
             // The front is gone: so is the reason to be.
-            Ok(0) | Err(_) => exit_now(0),
+            Ok(0) | Err(_) => desk.leave(),
             Ok(count) => reader.push(&buffer[..count]),
         }
         loop {
@@ -93,12 +103,31 @@ struct Desk {
     cwd: Arc<OwnedFd>,
     probes: bool,
     guard: Arc<Mutex<Guard>>,
+    secured: Arc<AtomicBool>,
     order: Arc<Mutex<ToHostOrder>>,
     running: Arc<Mutex<HashMap<u64, Arc<Cancel>>>>,
     queue: Sender<Job>,
 }
 
 impl Desk {
+    /// Ends what runs and this process, once what a command left in known places is put back. The
+    /// launcher waits for that, a little longer than this does.
+    fn leave(&self) -> ! {
+        for cancel in (self.running.lock().unwrap_or_else(PoisonError::into_inner)).values() {
+            cancel.cut();
+        }
+        let deadline = Instant::now() + Duration::from_millis(LEAVE_MS_MAX);
+        while Instant::now() < deadline && !self.secured.load(Ordering::SeqCst) {
+            match self.guard.try_lock() {
+                // Held to the end: nothing begins any more.
+                Ok(_guard) => exit_now(0),
+                Err(TryLockError::Poisoned(_)) => break,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        exit_now(0)
+    }
+
     fn take(&mut self, message: ToHost) {
         let arrived = Instant::now();
         if self

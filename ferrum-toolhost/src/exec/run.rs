@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Between TERM and KILL, in milliseconds.
 const GRACE_MS: u64 = 200;
+/// How soon a cut is seen while a cancelled command has its grace, in milliseconds.
+const CUT_MS_MAX: u64 = 10;
 /// How long output may still come after the last process is gone, in milliseconds.
 const DRAIN_MS_MAX: u64 = 250;
 /// All spools of a session together, in bytes.
@@ -32,6 +34,8 @@ const READ_BYTES: usize = 64 << 10;
 /// Says "stop" to a running call, from another thread.
 pub struct Cancel {
     flag: AtomicBool,
+    /// Nobody waits for the answer any more: no time for a last word.
+    cut: AtomicBool,
     event: EventFd,
 }
 
@@ -42,6 +46,7 @@ impl Cancel {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self {
             flag: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
             event,
         })
     }
@@ -50,6 +55,17 @@ impl Cancel {
         self.flag.store(true, Ordering::SeqCst);
         // A full counter is already readable.
         let _ = self.event.write(1);
+    }
+
+    /// Cancels without the time between TERM and KILL.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::SeqCst);
+        self.cancel();
+    }
+
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
     }
 
     #[must_use]
@@ -376,7 +392,7 @@ impl Watching<'_> {
                     let _ = kill(-self.pid, libc::SIGTERM);
                     stop_at = Some(now + Duration::from_millis(GRACE_MS));
                 }
-                Some(at) if now >= at => return (end, None),
+                Some(at) if now >= at || self.cancel.is_cut() => return (end, None),
                 _ => {}
             }
             self.wait(stop_at.unwrap_or(self.deadline), stop_at.is_none());
@@ -396,9 +412,11 @@ impl Watching<'_> {
 
     /// Sleeps until something happens, and takes what output is there.
     fn wait(&mut self, until: Instant, heed_cancel: bool) {
+        // What was cancelled may be cut next, which its event, raised already, does not tell.
+        let pause_ms = if heed_cancel { 1_000 } else { CUT_MS_MAX };
         let pause = until
             .saturating_duration_since(Instant::now())
-            .min(Duration::from_secs(1));
+            .min(Duration::from_millis(pause_ms));
         // Rounded up: a wait of 0 ms would spin through the last millisecond.
         let pause = PollTimeout::try_from(pause + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
         let mut polled = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];

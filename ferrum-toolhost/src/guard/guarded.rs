@@ -8,7 +8,6 @@ use super::{Findings, sparse};
 use crate::confine::cover::bind_here;
 use crate::confine::step::Step;
 use crate::fs::name::shown;
-use crate::fs::removal::remove;
 use crate::sys::mount::mount_id;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -36,6 +35,8 @@ pub(super) struct Guarded {
     pub(super) first: String,
     /// Names that were not there then.
     pub(super) late: BTreeSet<PathBuf>,
+    /// What [`Guarded::put_back`] said in this call, where the repository was in its place.
+    pub(super) put_back_already: Option<bool>,
     /// Covered names with the id of the mount that covers them. Empty: held by looking only.
     pub(super) covers: Vec<(PathBuf, u64)>,
     pub(super) redirect: Option<Redirect>,
@@ -54,6 +55,7 @@ impl Guarded {
         Self {
             first: parts::text(&parts.config).unwrap_or_default(),
             late: parts.absent(),
+            put_back_already: None,
             repository,
             entry,
             is_pin: false,
@@ -171,40 +173,41 @@ impl Guarded {
         }
     }
 
-    pub(super) fn after(&mut self, findings: &mut Findings) {
-        let entry = &self.repository.entry;
-        let stands_in = |meta: fs::Metadata| !meta.is_dir();
-        if self.repository.kind == EntryKind::Directory && fs::symlink_metadata(entry).is_ok_and(stands_in) {
-            // The directory is gone, and a link or file leads git to another one.
-            findings.push(match remove(entry) {
-                Ok(()) => format!(
-                    "removed {}, which took the place of a git directory",
-                    shown(entry)
-                ),
-                Err(e) => format!("could not remove {}: {e}", shown(entry)),
-            });
-        }
+    /// Puts back what stands in known places; false where there is nothing more to look at.
+    pub(super) fn put_back(&mut self, findings: &mut Findings) -> bool {
+        self.remove_stand_in(findings);
         if self.is_pin {
             findings.extend(self.put_back_entry());
-            return;
+            return false;
         }
         if !self.repository.git_dir.exists() {
-            return;
+            return false;
         }
         self.fold_sparse();
         if self.is_covered() {
-            let held = |path: &Path| self.covers.iter().any(|(covered, _)| covered == path);
-            findings.extend(self.parts.put_back_names(&self.late, &held));
-            findings.extend(self.parts.put_back_pointers());
+            self.put_back_beside_covers(findings);
+        } else {
+            findings.extend(self.put_back_entry());
+            self.forget_what_went();
+            findings.extend(self.parts.put_back(&self.late));
+        }
+        true
+    }
+
+    pub(super) fn after(&mut self, findings: &mut Findings) {
+        let goes_on = match self.put_back_already.take() {
+            Some(goes_on) => goes_on,
+            None => self.put_back(findings),
+        };
+        if !goes_on {
+            return;
+        }
+        if self.is_covered() {
             match &mut self.redirect {
                 Some(redirect) => redirect.merge(&self.repository.git_dir.join("config"), findings),
                 // Not there when the covers were made, or not ours to write.
                 None => findings.extend(self.parts.put_back_config()),
             }
-        } else {
-            findings.extend(self.put_back_entry());
-            self.forget_what_went();
-            findings.extend(self.parts.put_back(&self.late));
         }
         for (name, part) in leftovers(&self.repository.git_dir) {
             if self.leftovers.get(name) != Some(&part) {
@@ -218,11 +221,18 @@ impl Guarded {
 
     /// Settings that are again as they were when the session began: what came and went between was
     /// another session's.
-    fn forget_what_went(&mut self) {
+    pub(super) fn forget_what_went(&mut self) {
         let now = Part::of(&self.repository.git_dir.join("config"));
         if parts::text(&now).is_some_and(|text| text == self.first) {
             self.parts.config = now;
         }
+    }
+
+    /// Names that no mount holds, and pointers.
+    pub(super) fn put_back_beside_covers(&mut self, findings: &mut Findings) {
+        let held = |path: &Path| self.covers.iter().any(|(covered, _)| covered == path);
+        findings.extend(self.parts.put_back_names(&self.late, &held));
+        findings.extend(self.parts.put_back_pointers());
     }
 
     /// Where it is a file or a link that mounts do not hold. A nested one may be removed: git then

@@ -7,6 +7,7 @@
 //! is no mount view is looked at after each call and put back.
 
 pub mod config;
+mod first;
 mod folder;
 mod fresh;
 mod guarded;
@@ -39,8 +40,10 @@ pub use sockets::close_sockets;
 use sockets::cover_sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use steering::Obeyed;
 use watch::Watch;
 
@@ -59,9 +62,13 @@ pub struct Guard {
     fresh: BTreeMap<PathBuf, Fresh>,
     /// Where private homes and session directories lie on the machine.
     private: Vec<PathBuf>,
+    /// Directories that somebody had closed before the call.
+    closed: Vec<Closed>,
     writable: Vec<PathBuf>,
     /// Where config copies of this host lie, in the mount view.
     copies: Option<PathBuf>,
+    /// The known places are as they are to be.
+    secured: Arc<AtomicBool>,
 }
 
 /// What a look after a call found, one line each, for the result and the operator.
@@ -127,8 +134,10 @@ impl Guard {
             earlier: Found::default(),
             fresh: BTreeMap::new(),
             private: Vec::new(),
+            closed: Vec::new(),
             writable: writable.to_vec(),
             copies,
+            secured: Arc::default(),
         })
     }
 
@@ -157,8 +166,15 @@ impl Guard {
         self
     }
 
+    /// Set while a call's look goes on, once what stands in known places is put back.
+    #[must_use]
+    pub fn secured(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.secured)
+    }
+
     /// Before a call: whatever changed since the last look was done by somebody outside, who may.
     pub fn before(&mut self) {
+        self.secured.store(false, Ordering::SeqCst);
         self.begin();
         for one in &mut self.guarded {
             one.before();
@@ -166,6 +182,7 @@ impl Guard {
         for folder in &mut self.folders {
             folder.part = Part::of(&folder.path);
         }
+        self.closed = self.ways(false);
     }
 
     /// Before the first act of a turn: names that appeared until now are somebody else's.
@@ -189,13 +206,8 @@ impl Guard {
 
     /// After a call: merges, puts back, and tells what it found.
     pub fn after(&mut self) -> Findings {
-        let mut findings = Findings::new();
-        for one in &self.guarded {
-            open_way(&one.repository.git_dir, &self.writable);
-        }
-        for root in &self.writable {
-            open_way(root, &self.writable);
-        }
+        let opened = self.ways(true);
+        let mut findings = self.put_back_first();
         let mut found = self.watch.look();
         self.obeyed.see(&found.obeyed);
         found.absorb(std::mem::take(&mut self.earlier));
@@ -205,38 +217,58 @@ impl Guard {
             findings.extend(moved);
             self.guarded[index].after(&mut findings);
         }
-        for folder in &self.folders {
-            if Part::of(&folder.path) != folder.part {
-                findings.push(folder.put_back());
-            }
-        }
         self.new_ones(found, &mut findings);
         self.disarm(&mut findings);
+        // What could not be put back was tried twice.
+        let mut told = BTreeSet::new();
+        findings.retain(|line| told.insert(line.clone()));
         let more = findings.len().saturating_sub(FINDINGS_MAX);
         if more > 0 {
             findings.truncate(FINDINGS_MAX);
             findings.push(format!("and {more} more"));
         }
         self.obeyed.found(&findings);
+        // What a command closed stays open: a later session must find what lies in it.
+        for (directory, mode) in opened.iter().filter(|way| self.closed.contains(way)) {
+            let _ = fs::set_permissions(directory, fs::Permissions::from_mode(*mode));
+        }
         findings
     }
 }
 
-/// A command may have closed a directory on the way to something protected, so that a look would
-/// find nothing: its owner's rights to look are given back.
-fn open_way(path: &Path, roots: &[PathBuf]) {
+/// A directory that its owner cannot look into, with its mode.
+type Closed = (PathBuf, u32);
+
+impl Guard {
+    /// Directories on the way to something protected in which a look would find nothing. They are
+    /// opened where that is asked for.
+    fn ways(&self, open: bool) -> Vec<Closed> {
+        let places = self.guarded.iter().map(|one| one.repository.git_dir.as_path());
+        let places = places.chain(self.writable.iter().map(PathBuf::as_path));
+        places
+            .flat_map(|place| way(place, &self.writable, open))
+            .collect()
+    }
+}
+
+fn way(path: &Path, roots: &[PathBuf], open: bool) -> Vec<Closed> {
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
-        return;
+        return Vec::new();
     };
     let mut way: Vec<&Path> = path.ancestors().take_while(|p| p.starts_with(root)).collect();
     way.reverse();
+    let mut closed = Vec::new();
     for directory in way {
         let Ok(meta) = fs::symlink_metadata(directory) else {
-            return;
+            break;
         };
         if meta.is_dir() && meta.mode() & 0o500 != 0o500 {
-            // Where that fails the look goes on as far as it can.
-            let _ = open_to_owner(directory);
+            if open {
+                // Where that fails the look goes on as far as it can.
+                let _ = open_to_owner(directory);
+            }
+            closed.push((directory.to_path_buf(), meta.mode() & 0o7777));
         }
     }
+    closed
 }

@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 /// How long hosts get to end by themselves when the front goes, in milliseconds.
 const END_MS_MAX: u64 = 1_000;
 
+/// How long hosts get to put back what commands left when the front has died, in milliseconds: a
+/// little more than they take at most. Nothing is to run 300 ms after the front's end.
+const LEAVE_MS_MAX: u64 = 220;
+
 /// One started host.
 struct Host {
     number: u32,
@@ -329,6 +333,20 @@ impl Hosts {
             if !self.running.iter().any(|h| h.pids.contains(&pid)) {
                 let _ = kill(pid, libc::SIGKILL);
             }
+        }
+    }
+
+    /// Waits until the hosts have ended by themselves, for a short while. They see the front's end
+    /// as this process does; only they know what a command left where it is obeyed.
+    pub fn let_end(&mut self) {
+        let deadline = Instant::now() + Duration::from_millis(LEAVE_MS_MAX);
+        loop {
+            self.read_pids();
+            self.reap();
+            if self.running.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

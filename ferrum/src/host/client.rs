@@ -176,6 +176,13 @@ impl HostClient {
         survey
     }
 
+    /// Waits until every call is answered, cancelled ones too, or never will be: only then has the
+    /// host put back what a command left.
+    pub(super) async fn settled(&self) {
+        // A fault settles it as well.
+        let _ = self.shared.wait(|state| state.is_answered().then_some(())).await;
+    }
+
     fn send(&self, request: ToolRequest) -> Result<OpenCall<'_>, Cause> {
         let mut state = self.shared.lock();
         if let Some(cause) = &state.fault {
@@ -248,7 +255,11 @@ enum Look {
 impl State {
     /// The host is up and every call is answered.
     fn is_idle(&self) -> bool {
-        self.ready.is_some() && self.open.values().all(|call| call.reply.is_some())
+        self.ready.is_some() && self.is_answered()
+    }
+
+    fn is_answered(&self) -> bool {
+        self.open.values().all(|call| call.reply.is_some())
     }
 
     fn look(&mut self, id: u64) -> Look {

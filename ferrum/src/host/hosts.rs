@@ -15,6 +15,9 @@ use tokio::sync::Mutex;
 
 /// How long the front waits for the launcher to clean up at the end, in milliseconds.
 const EXIT_MS_MAX: u64 = 2_000;
+/// How long the end waits for the answers of cancelled calls, in milliseconds. What a command
+/// planted is put back before its call is answered, and by nobody once the host is gone.
+const SETTLE_MS_MAX: u64 = 5_000;
 
 /// What every host of a session is opened for.
 #[derive(Debug, Clone)]
@@ -103,9 +106,13 @@ impl Hosts {
         Ok(Arc::clone(&current.client))
     }
 
-    /// Ends the host and everything in it, and waits a short while for the launcher to clean up.
+    /// Ends the host and everything in it, once cancelled calls are answered, and waits a short
+    /// while for the launcher to clean up.
     pub async fn close(self) {
         let current = self.current.into_inner();
+        let limit = Duration::from_millis(SETTLE_MS_MAX);
+        // A host that does not answer is ended all the same.
+        let _ = tokio::time::timeout(limit, current.client.settled()).await;
         drop(current.client);
         finish(current.control, &self.news, &self.launcher).await;
     }

@@ -106,6 +106,27 @@ fn opening(path: &Path, dir: &Path) -> (Opening, TakenUp) {
     Opening::new(path.to_owned(), Map::new(), audit).unwrap()
 }
 
+#[test]
+fn a_foreign_file_is_no_session_however_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |bytes: &[u8]| {
+        let path = dir.path().join("s.jsonl");
+        std::fs::write(&path, bytes).unwrap();
+        let audit = Audit {
+            directory: dir.path().join("audit"),
+            keyed: Keyed::new(&[7; 32]),
+        };
+        let opened = Opening::new(path.clone(), Map::new(), audit).is_ok();
+        assert_eq!(std::fs::read(path).unwrap(), bytes);
+        opened
+    };
+    assert!(!open(b"\x7fELF\n\x01\x02\n{\x03"));
+    assert!(!open(b"notes\nmore"));
+    // A first record that a crash cut.
+    assert!(open(b"{\"record_type\":\"hea"));
+    assert!(open(b""));
+}
+
 fn results(message: &Message) -> Vec<&str> {
     let ids = message.content.iter().filter_map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, .. } => Some(tool_use_id.as_str()),

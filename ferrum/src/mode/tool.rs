@@ -51,8 +51,9 @@ pub fn run(start: Start, asked: &ToolArgs) -> Result<ExitCode, Failure> {
                 let logged = Logged::call((&data, keyed), (hosts.granted(), &ready), what, &redactor).await?;
                 call(&hosts, &ready, request, logged, asked, begun).await
             } => answer,
-            kind = interrupted() => Err(Failure::new(kind, "cancelled; what the call started is being ended")),
+            kind = interrupted() => Err(Failure::new(kind, "cancelled; what the call started was ended")),
         };
+        // A call that was cut was cancelled by being dropped: this waits for its end.
         hosts.close().await;
         ended
     })

@@ -48,13 +48,18 @@ impl Guard {
         findings
     }
 
-    /// Renames directories where nothing was: to remove one may take as long as to make it did.
+    /// Renames directories where nothing was, and those that have grown beyond any picture: to
+    /// remove or empty one may take as long as to fill it did.
     fn put_aside(&self, findings: &mut Findings) -> Vec<PathBuf> {
         let held = self.guarded.iter().filter(|one| !one.is_pin);
         let parts = held.flat_map(|one| one.parts.others.iter().map(|(path, part)| (path, part)));
         let folders = self.folders.iter().filter(|folder| !folder.in_home);
         let all = parts.chain(folders.map(|folder| (&folder.path, &folder.part)));
-        let full = all.filter(|(path, part)| **part == Part::Absent && is_full(path));
+        let full = all.filter(|(path, part)| match part {
+            Part::Absent => is_full(path),
+            Part::Directory { .. } => matches!(Part::of(path), Part::Other { .. }),
+            Part::File { .. } | Part::Symlink(_) | Part::Other { .. } => false,
+        });
         let mut asides = Vec::new();
         for (path, _) in full {
             if let Some(aside) = aside(path) {
@@ -128,6 +133,7 @@ mod tests {
         let root = root.path().canonicalize().unwrap();
         repository(&root);
         repository(&root.join("nested"));
+        fs::write(root.join("nested/.git/hooks/mine"), "mine").unwrap();
         let mut guard = Guard::new(std::slice::from_ref(&root), Vec::new(), Vec::new(), None).unwrap();
         let secured = guard.secured();
         guard.before();
@@ -137,8 +143,10 @@ mod tests {
             fs::create_dir_all(top.join(".git/config.worktree/large")).unwrap();
         }
         fs::create_dir_all(root.join(".ferrum/skills/evil")).unwrap();
+        let hooks = root.join("nested/.git/hooks");
+        (0..10_000).for_each(|n| fs::write(hooks.join(n.to_string()), "").unwrap());
         assert!(!secured.load(Ordering::SeqCst));
-        assert_eq!(guard.put_back_first().len(), 7);
+        assert_eq!(guard.put_back_first().len(), 8);
         assert!(secured.load(Ordering::SeqCst));
         for top in [root.clone(), root.join("nested")] {
             let names = fs::read_dir(top.join(".git")).unwrap().flatten();
@@ -147,6 +155,8 @@ mod tests {
             assert_eq!(names, ["HEAD", "config", "hooks", "objects", "refs"]);
             assert!(!top.join(".git/hooks/pre-commit").exists());
         }
+        assert_eq!(fs::read_to_string(hooks.join("mine")).unwrap(), "mine");
+        assert_eq!(fs::read_dir(hooks).unwrap().count(), 1);
         assert!(!root.join(".ferrum").exists());
         assert_eq!(guard.after(), Findings::new());
     }

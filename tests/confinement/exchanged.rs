@@ -166,7 +166,10 @@ fn a_socket_among_installed_programs_cannot_be_reached() {
     for who in everyone() {
         for top in ["/opt", "/usr/local", "/etc"] {
             let scene = Scene::new(&who);
-            let place = tempfile::tempdir_in(top).expect("a directory of the system's");
+            let Ok(place) = tempfile::tempdir_in(top) else {
+                ferrum_tests::not_tried(&format!("sockets in {top}, where only root can make one"));
+                continue;
+            };
             std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
             let socket = place.path().join("s");
             let listener = UnixListener::bind(&socket).expect("a listener");
@@ -176,7 +179,7 @@ fn a_socket_among_installed_programs_cannot_be_reached() {
                 "exec python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'",
                 socket.display()
             );
-            scene.bash(&script);
+            let _ = scene.bash(&script);
             assert!(listener.accept().is_ok(), "unconfined it is reached");
             let ran = ToolRun::of(&program(&scene, &script));
             let answer = ran.output.all();

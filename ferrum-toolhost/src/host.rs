@@ -11,7 +11,8 @@ pub use build::Built;
 pub use restrict::find_bash;
 
 use crate::confine::namespace::{Ids, Namespaces};
-use crate::confine::{self, reader, unreadable};
+use crate::confine::unreadable::{self, Searcher, Wanted};
+use crate::confine::{self, reader};
 use crate::outbox::Outbox;
 use crate::seal::{self, Decision};
 use crate::sys::process::{Fork, close_from, exit_now, inherited, prctl};
@@ -36,8 +37,12 @@ const CGROUP: i32 = 5;
 const LIFE: i32 = 6;
 const GATE: i32 = 7;
 
-/// Where files lie that are for some users only.
-const UNREADABLE_IN: &[&str] = &["/etc", "/opt"];
+/// Where files lie that are for some users only, and sockets of what an administrator installed.
+const SEARCHED: [(&str, Wanted); 3] = [
+    ("/etc", Wanted::All),
+    ("/opt", Wanted::All),
+    ("/usr/local", Wanted::Sockets),
+];
 
 /// What the inner half says to the outer one: the view stands, or namespaces are not to be had.
 const UP: u8 = b'u';
@@ -241,10 +246,7 @@ impl Start {
                     drop((say, unreadable));
                     // The launcher must know the pid before this process is gone.
                     let _ = write(&self.life, &pid.to_ne_bytes());
-                    // At low the user's own authority is the measure.
-                    let is_root = self.ids.uid == 0 && self.tier() != Tier::Low;
-                    let tops = if is_root { UNREADABLE_IN } else { &[] };
-                    searcher.search(tops, self.decision.grant.writable_roots());
+                    self.search(searcher);
                     let mut word = [0u8; 1];
                     let count = read(&said, &mut word).unwrap_or(0);
                     let mut reason = String::new();
@@ -274,6 +276,23 @@ impl Start {
             ipc: false,
         };
         self.inner(confine::Mode::LandlockOnly, none, None)
+    }
+
+    /// At low the user's own authority is the measure, and any other user's reading is its own.
+    fn search(&self, searcher: Searcher) {
+        let tops = SEARCHED.map(|(top, wanted)| match self.ids.uid {
+            0 => (top, wanted),
+            _ => (top, Wanted::Sockets),
+        });
+        let tops: &[_] = if self.tier() == Tier::Low { &[] } else { &tops };
+        let sockets = self
+            .seal
+            .charter
+            .sockets
+            .iter()
+            .map(|socket| socket.to_path_buf());
+        let roots = self.decision.grant.writable_roots().iter().cloned();
+        searcher.search(tops, &roots.chain(sockets).collect::<Vec<_>>());
     }
 
     fn namespaces(&self, mode: confine::Mode) -> Namespaces {

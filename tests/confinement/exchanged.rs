@@ -158,3 +158,33 @@ fn what_commands_made_in_a_root_below_opt_keeps_nobody_from_starting() {
             .expect_success("a session elsewhere");
     }
 }
+
+/// A read-only mount keeps nobody from connecting.
+#[test]
+fn a_socket_among_installed_programs_cannot_be_reached() {
+    use std::os::unix::net::UnixListener;
+    for who in everyone() {
+        for top in ["/opt", "/usr/local", "/etc"] {
+            let scene = Scene::new(&who);
+            let Ok(place) = tempfile::tempdir_in(top) else {
+                ferrum_tests::not_tried(&format!("sockets in {top}, where only root can make one"));
+                continue;
+            };
+            std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+            let socket = place.path().join("s");
+            let listener = UnixListener::bind(&socket).expect("a listener");
+            listener.set_nonblocking(true).expect("it does not wait");
+            std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o777)).expect("its mode");
+            let script = format!(
+                "exec python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'",
+                socket.display()
+            );
+            let _ = scene.bash(&script);
+            assert!(listener.accept().is_ok(), "unconfined it is reached");
+            let ran = ToolRun::of(&program(&scene, &script));
+            let answer = ran.output.all();
+            assert_eq!(ran.outcome(), "done", "{top} as {}: {answer}", who.name);
+            assert!(listener.accept().is_err(), "{top} as {}: {answer}", who.name);
+        }
+    }
+}

@@ -5,7 +5,6 @@
 
 use super::cover::c_path;
 use super::mounts::relative;
-use super::object::open_plain;
 use super::step::{At, Step};
 use super::view::Entry;
 use crate::sys::mount as sys;
@@ -89,7 +88,7 @@ impl Layer {
     /// The layer, detached.
     pub(super) fn make(&self) -> Result<OwnedFd, Step> {
         let name = || format!("layer over {}", self.entry.path.display());
-        let opened = open_plain(AT_FDCWD, relative(&self.entry.real)).at(name())?;
+        let opened = self.entry.open(AT_FDCWD).at(name())?;
         if fstat(&opened).at(name())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
             return Err(Step::new(name(), io::Error::from_raw_os_error(libc::ENOTDIR)));
         }

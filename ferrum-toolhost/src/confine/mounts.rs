@@ -7,7 +7,6 @@
 
 use super::cover::{bind_here, c_path};
 use super::layers::{Layer, Layers};
-use super::object;
 use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
@@ -180,12 +179,7 @@ impl Tree {
             let _ = symlink(target, &entry.path);
             return Ok(());
         }
-        let opened = object::open_plain(self.old_root.as_fd(), relative(&entry.real));
-        let judged = opened.and_then(|opened| match entry.object {
-            Some(object) => object.expect(opened.as_fd()).map(|()| opened),
-            None => Ok(opened),
-        });
-        match judged {
+        match entry.open(self.old_root.as_fd()) {
             // A directory that this uid cannot reach is not part of its authority.
             Err(error) if entry.may_be_left_out(&error) => Ok(()),
             judged => self.attach(

@@ -51,10 +51,14 @@ impl Object {
         if Self::of(opened)? == self {
             return Ok(());
         }
-        Err(io::Error::other(
-            "another directory stands there than the one that was judged",
-        ))
+        Err(exchanged())
     }
+}
+
+/// What is told of a place at which something else stands by now.
+#[must_use]
+pub fn exchanged() -> io::Error {
+    io::Error::other("something else has this name than when the session began; start again")
 }
 
 impl From<&FileStat> for Object {

@@ -2,11 +2,12 @@
 
 use super::landlock::{Ability, DEVICE, Rules, rights_of};
 use super::object::open_plain;
-use super::unreadable;
+use super::unreadable::{self, Wanted};
 use super::view::{Entry, SYSTEM, Source, View};
 use crate::sys::landlock as bits;
 use ferrum_proto::seal::Access;
-use nix::fcntl::AT_FDCWD;
+use nix::fcntl::{AT_FDCWD, OFlag, open};
+use nix::sys::stat::Mode;
 use policy::Tier;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,7 +117,7 @@ impl Plan<'_> {
         if is_root && path == Path::new("/opt") {
             let roots = self.view.entries.iter().filter(|entry| entry.object.is_some());
             let roots: Vec<PathBuf> = roots.map(|entry| entry.path.clone()).collect();
-            return readable_parts(rules, path, &unreadable::of(path, &roots), rights);
+            return readable_parts(rules, path, &unreadable::of(path, &roots, Wanted::All), rights);
         }
         if entry.is_system() {
             return rules.path(path, rights);
@@ -134,15 +135,12 @@ impl Plan<'_> {
 
 /// Allows what was judged: opened by names that are no links, since commands may have written there.
 fn judged(rules: &Rules, entry: &Entry, rights: u64) -> io::Result<()> {
-    match (open_plain(AT_FDCWD, &entry.real), entry.object) {
-        (Ok(opened), Some(object)) => {
-            object.expect(opened.as_fd())?;
-            rules.descriptor(opened.as_fd(), rights)
-        }
-        (Ok(opened), None) => rules.descriptor(opened.as_fd(), rights),
+    let root = open("/", OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+    match entry.open(root.as_fd()) {
+        Ok(opened) => rules.descriptor(opened.as_fd(), rights),
         // What is no root and not there, or is a link, is nothing to allow.
-        (Err(_), None) => Ok(()),
-        (Err(error), Some(_)) => Err(error),
+        Err(_) if entry.object.is_none() => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

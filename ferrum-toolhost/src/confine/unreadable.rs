@@ -1,5 +1,6 @@
-//! uid 0 reads system files as their owner, with no capability at all. Finds what others may not
-//! read, so that it can be covered.
+//! uid 0 reads system files as their owner, with no capability at all; and whoever may write a
+//! socket reaches who listens. Finds what others may not read, and sockets, so that they can be
+//! covered.
 //!
 //! The outer half of the host searches while the inner one builds the view.
 
@@ -29,16 +30,21 @@ const FILE: u8 = b'f';
 const DIRECTORY: u8 = b'd';
 const WHOLE: &[u8] = b".";
 
+/// What is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Sockets: somebody outside may listen, and a read-only mount does not keep anyone from
+    /// connecting.
+    Sockets,
+    /// Sockets, and what others may not read.
+    All,
+}
+
 /// Where the searcher tells what it found.
 pub struct Searcher(OwnedFd);
 
 /// Where that arrives.
 pub struct Search(OwnedFd);
-
-struct Unreadable {
-    path: PathBuf,
-    is_directory: bool,
-}
 
 /// The two ends, for two processes. A process that keeps the end that is not its own makes the
 /// other one wait for ever.
@@ -51,11 +57,14 @@ pub fn ends() -> Result<(Searcher, Search), Step> {
 }
 
 impl Searcher {
-    /// Looks below each of `tops`, but not in `roots`, and tells it. Whoever waits for it may have
+    /// Looks below each of `tops`, but not at `own`, and tells it. Whoever waits for it may have
     /// ended by then.
-    pub fn search(self, tops: &[&str], roots: &[PathBuf]) {
+    pub fn search(self, tops: &[(&str, Wanted)], own: &[PathBuf]) {
         let mut answer = Vec::new();
-        for (path, is_directory) in tops.iter().flat_map(|top| of(Path::new(top), roots)) {
+        let found = tops
+            .iter()
+            .flat_map(|(top, wanted)| of(Path::new(top), own, *wanted));
+        for (path, is_directory) in found {
             answer.push(if is_directory { DIRECTORY } else { FILE });
             answer.extend(path.as_os_str().as_bytes());
             answer.push(0);
@@ -79,7 +88,10 @@ impl Search {
         }
         lines
             .filter_map(<[u8]>::split_first)
-            .try_for_each(|(kind, path)| cover(Path::new(OsStr::from_bytes(path)), *kind == DIRECTORY))
+            .map(|(kind, path)| cover(Path::new(OsStr::from_bytes(path)), *kind == DIRECTORY))
+            // What its owner has just removed needs no cover.
+            .find(|done| matches!(done, Err(step) if step.source.kind() != io::ErrorKind::NotFound))
+            .unwrap_or(Ok(()))
     }
 }
 
@@ -94,8 +106,8 @@ struct Level {
 }
 
 impl Level {
-    /// Opens a directory, below `parent` where there is one, and reads its names.
-    fn open(parent: Option<&Dir>, path: PathBuf) -> Option<Self> {
+    /// Opens a directory, below `parent` where there is one, and reads the names that matter.
+    fn open(parent: Option<&Dir>, path: PathBuf, wanted: Wanted) -> Option<Self> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let mut directory = match parent {
             Some(parent) => Dir::openat(parent.as_fd(), path.file_name()?, flags, Mode::empty()),
@@ -105,7 +117,12 @@ impl Level {
         let mut names = Vec::new();
         for entry in directory.iter().flatten() {
             let is_itself = matches!(entry.file_name().to_bytes(), b"." | b"..");
-            if !is_itself && entry.file_type() != Some(Type::Symlink) {
+            let matters = match entry.file_type() {
+                Some(Type::Symlink) => false,
+                Some(Type::File) => wanted == Wanted::All,
+                _ => true,
+            };
+            if !is_itself && matters {
                 names.push(entry.file_name().to_owned());
             }
         }
@@ -118,61 +135,79 @@ impl Level {
     }
 }
 
-/// What others may not read below `top`: paths, and whether each is a directory. Roots are left out,
-/// which the session has for its own: what commands made there would otherwise decide whether the
-/// next session starts.
+/// What is wanted below `top`: paths, and whether each is a directory. What is the session's own is
+/// left out: what commands made there would otherwise decide whether the next session starts.
 #[must_use]
-pub fn of(top: &Path, roots: &[PathBuf]) -> Vec<(PathBuf, bool)> {
-    let top = Level::open(None, top.to_path_buf());
-    let found = top.into_iter().flat_map(|top| below(top, roots));
-    found.map(|found| (found.path, found.is_directory)).collect()
+pub fn of(top: &Path, own: &[PathBuf], wanted: Wanted) -> Vec<(PathBuf, bool)> {
+    let Some(level) = Level::open(None, top.to_path_buf(), wanted) else {
+        return Vec::new();
+    };
+    let mut walk = Walk {
+        own,
+        wanted,
+        seen: level.names.len(),
+        open: vec![level],
+        found: Vec::new(),
+    };
+    while walk.step().is_some() {}
+    walk.found
 }
 
-fn below(top: Level, roots: &[PathBuf]) -> Vec<Unreadable> {
-    let mut found = Vec::new();
-    let mut seen = top.names.len();
-    let mut open = vec![top];
-    while let Some(level) = open.last_mut() {
+struct Walk<'a> {
+    own: &'a [PathBuf],
+    wanted: Wanted,
+    seen: usize,
+    open: Vec<Level>,
+    found: Vec<(PathBuf, bool)>,
+}
+
+impl Walk<'_> {
+    fn step(&mut self) -> Option<()> {
+        let level = self.open.last_mut()?;
         let Some(name) = level.names.pop() else {
-            open.pop();
-            continue;
+            self.open.pop();
+            return Some(());
         };
         let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
         let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
         let Ok(stat) = fstatat(level.directory.as_fd(), name.as_c_str(), flags) else {
-            continue;
+            return Some(());
         };
-        let (kind, mode) = (stat.st_mode & libc::S_IFMT, stat.st_mode);
-        if roots.contains(&path) {
-            continue;
+        if self.own.contains(&path) {
+            return Some(());
         }
-        if kind == libc::S_IFREG && (level.is_closed || mode & 0o004 == 0) {
-            found.push(Unreadable {
-                path,
-                is_directory: false,
-            });
-        } else if kind == libc::S_IFDIR {
-            let is_way = roots.iter().any(|root| root.starts_with(&path));
-            let readable = !level.is_closed && mode & 0o005 == 0o005;
-            // Every name in it still makes a path that can be covered.
-            let fits = path.as_os_str().len() < libc::PATH_MAX as usize - NAME_BYTES_MAX - 2;
-            let inside = (is_way || readable && fits && seen < ENTRIES_MAX)
-                .then(|| Level::open(Some(&level.directory), path.clone()))
-                .flatten();
-            match inside {
-                Some(mut inside) if is_way || open.len() < DEPTH_MAX => {
-                    seen += inside.names.len();
-                    inside.is_closed = !readable;
-                    open.push(inside);
-                }
-                _ => found.push(Unreadable {
-                    path,
-                    is_directory: true,
-                }),
+        let is_closed = level.is_closed;
+        match stat.st_mode & libc::S_IFMT {
+            libc::S_IFSOCK => self.found.push((path, false)),
+            libc::S_IFREG if is_closed || stat.st_mode & 0o004 == 0 => self.unreadable(path, false),
+            libc::S_IFDIR => self.directory(path, !is_closed && stat.st_mode & 0o005 == 0o005),
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn directory(&mut self, path: PathBuf, is_readable: bool) {
+        let is_way = self.own.iter().any(|own| own.starts_with(&path));
+        // Every name in it still makes a path that can be covered.
+        let fits = path.as_os_str().len() < libc::PATH_MAX as usize - NAME_BYTES_MAX - 2;
+        let is_small = fits && self.seen < ENTRIES_MAX && self.open.len() < DEPTH_MAX;
+        let enter = is_way || is_small && (is_readable || self.wanted == Wanted::Sockets);
+        let parent = self.open.last().filter(|_| enter).map(|level| &level.directory);
+        match parent.and_then(|parent| Level::open(Some(parent), path.clone(), self.wanted)) {
+            Some(mut inside) => {
+                self.seen += inside.names.len();
+                inside.is_closed = !is_readable;
+                self.open.push(inside);
             }
+            None => self.unreadable(path, true),
         }
     }
-    found
+
+    fn unreadable(&mut self, path: PathBuf, is_directory: bool) {
+        if self.wanted == Wanted::All {
+            self.found.push((path, is_directory));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -197,11 +232,19 @@ mod tests {
         make("open/key", 0o640);
         make("open/text", 0o644);
         make("closed/", 0o750);
+        let socket = root.path().join("open/socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(of(root.path(), &[], Wanted::Sockets), [(socket.clone(), false)]);
+        assert!(of(root.path(), std::slice::from_ref(&socket), Wanted::Sockets).is_empty());
+        fs::remove_file(socket).unwrap();
         make("closed/root/", 0o755);
         make("closed/root/own", 0o600);
         make("closed/beside/", 0o755);
         let check = |roots: &[PathBuf], expected: &[&str]| {
-            let mut names: Vec<PathBuf> = of(root.path(), roots).into_iter().map(|u| u.0).collect();
+            let mut names: Vec<PathBuf> = of(root.path(), roots, Wanted::All)
+                .into_iter()
+                .map(|u| u.0)
+                .collect();
             names.sort();
             let expected: Vec<PathBuf> = expected.iter().map(|name| root.path().join(name)).collect();
             assert_eq!(names, expected);
@@ -223,7 +266,7 @@ mod tests {
             mkdirat(&inside, name.as_str(), Mode::from_bits_truncate(0o755)).unwrap();
             inside = nix::fcntl::openat(&inside, name.as_str(), flags, Mode::empty()).unwrap();
         }
-        let found = of(root.path(), &[]);
+        let found = of(root.path(), &[], Wanted::All);
         assert_eq!(found.len(), 1);
         let (path, is_directory) = &found[0];
         let length = path.as_os_str().len();

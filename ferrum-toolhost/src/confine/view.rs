@@ -11,6 +11,7 @@ use policy::Tier;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind::PermissionDenied};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Where an entry's content comes from.
@@ -48,6 +49,22 @@ impl Entry {
             self.why,
             "system" | "system configuration" | "processor and memory layout"
         )
+    }
+
+    /// Opens what was judged, below `base`, by names that are no links.
+    ///
+    /// # Errors
+    /// The system's, and where another object stands there.
+    pub fn open(&self, base: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let below = self.real.strip_prefix("/").unwrap_or(&self.real);
+        let opened = object::open_plain(base, below);
+        let Some(object) = self.object else {
+            return opened;
+        };
+        match opened {
+            Err(error) if object::is_link_on_the_way(&error) => Err(object::exchanged()),
+            opened => opened.and_then(|opened| object.expect(opened.as_fd()).map(|()| opened)),
+        }
     }
 
     /// The error is of something that is simply not to be had by this user.

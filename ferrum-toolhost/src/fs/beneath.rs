@@ -2,6 +2,7 @@
 //!
 //! What stands in the way was made by earlier commands: a link is never followed and nothing but
 //! a directory is gone through; it is removed. A place on another mount is left to the caller.
+//! Hosts of other sessions may make the same at the same time.
 
 use super::removal;
 use nix::errno::Errno;
@@ -44,8 +45,10 @@ fn step(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
         Err(Errno::ELOOP | Errno::ENOTDIR) => removal::remove_at(at, name)?,
         other => return other,
     }
-    mkdirat(at, name, Mode::from_bits_truncate(0o755))?;
-    openat2(at, name, how)
+    match mkdirat(at, name, Mode::from_bits_truncate(0o755)) {
+        Ok(()) | Err(Errno::EEXIST) => openat2(at, name, how),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// Writes a file of mode 0644 at `relative` of `base`, in place of whatever is there.
@@ -53,10 +56,10 @@ fn step(at: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// The system's.
 pub fn file(base: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
-    let (parent, name) = parent(base, relative)?;
-    removal::remove_at(parent.as_fd(), name)?;
     let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let file = openat(&parent, name, flags, Mode::from_bits_truncate(0o644))?;
+    let file = in_place(base, relative, |parent, name| {
+        openat(parent, name, flags, Mode::from_bits_truncate(0o644))
+    })?;
     File::from(file).write_all(content)
 }
 
@@ -65,9 +68,25 @@ pub fn file(base: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub fn link(base: &Path, relative: &Path, target: &Path) -> io::Result<()> {
+    in_place(base, relative, |parent, name| symlinkat(target, parent, name))
+}
+
+/// Makes something in place of whatever is there, again where somebody else was quicker.
+fn in_place<T>(
+    base: &Path,
+    relative: &Path,
+    make: impl Fn(BorrowedFd<'_>, &OsStr) -> Result<T, Errno>,
+) -> io::Result<T> {
+    const TRIES_MAX: u32 = 100;
     let (parent, name) = parent(base, relative)?;
-    removal::remove_at(parent.as_fd(), name)?;
-    Ok(symlinkat(target, &parent, name)?)
+    for _ in 0..TRIES_MAX {
+        removal::remove_at(parent.as_fd(), name)?;
+        match make(parent.as_fd(), name) {
+            Err(Errno::EEXIST) => {}
+            other => return Ok(other?),
+        }
+    }
+    Err(Errno::EEXIST.into())
 }
 
 fn parent<'a>(base: &Path, relative: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
@@ -82,6 +101,24 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn several_hosts_make_the_same_at_once() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..200 {
+                        let place = format!("{round}/a/b");
+                        assert!(directory(base, Path::new(&place)).unwrap().is_some());
+                        file(base, Path::new(&format!("{place}/file")), b"x").unwrap();
+                        link(base, Path::new(&format!("{place}/link")), Path::new("/x")).unwrap();
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn what_a_command_put_in_the_way_is_replaced_and_never_followed() {

@@ -211,11 +211,13 @@ impl Guard {
         let mut found = self.watch.look();
         self.obeyed.see(&found.obeyed);
         found.absorb(std::mem::take(&mut self.earlier));
+        // What was moved alone comes back first: what lies in it has not gone anywhere then.
+        for one in &mut self.guarded {
+            findings.extend(one.moved_back(&self.writable));
+        }
         self.follow(&found.repositories);
-        for index in 0..self.guarded.len() {
-            let moved = self.guarded[index].moved_back(&self.writable);
-            findings.extend(moved);
-            self.guarded[index].after(&mut findings);
+        for one in &mut self.guarded {
+            one.after(&mut findings);
         }
         self.new_ones(found, &mut findings);
         self.disarm(&mut findings);

@@ -261,11 +261,7 @@ fn the_result_names_its_containment() {
         ran.expect_success("two background jobs");
         let containment = ran.json["command"]["containment"].as_str().unwrap_or_default();
         assert!(containment.contains("pidns"), "{containment}");
-        // One of the two is now and then not counted; both are gone, as the other tests here show.
-        let ended = ran.json["command"]["ended_with_call"]
-            .as_u64()
-            .unwrap_or_default();
-        assert!((1..=2).contains(&ended), "{}", ran.json);
-        assert!(ran.text().contains("(sleep"), "{}", ran.text());
+        assert_eq!(ran.json["command"]["ended_with_call"], 2, "{}", ran.json);
+        assert!(ran.text().contains("ended_with_call: 2 (sleep"), "{}", ran.text());
     }
 }

@@ -22,7 +22,8 @@ pub struct Swept {
     pub error: Option<String>,
 }
 
-/// From pid 1 of the session's own namespace: one signal reaches all, and none can fork past it.
+/// From pid 1 of the session's own namespace: one signal reaches all, and none can fork past it. What
+/// ends by it is counted first, so nothing may have been killed before.
 #[must_use]
 pub fn sweep_namespace() -> Swept {
     let mut swept = Swept {

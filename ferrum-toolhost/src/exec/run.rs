@@ -209,9 +209,6 @@ impl Runner {
         let (end, main) = watch.until_ended();
         let swept = match self.reach {
             Reach::Namespace => {
-                if let Some(cgroup) = &cgroup {
-                    cgroup.kill();
-                }
                 let swept = processes::sweep_namespace();
                 // The namespace is the session's: with its processes gone these are nobody's.
                 ipc::remove_all();

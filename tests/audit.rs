@@ -42,6 +42,16 @@ fn print(scene: &Scene, arguments: &[&str]) -> Output {
     scene.ferrum(["-p", "go"]).args(arguments).output()
 }
 
+/// Type and outcome of each record.
+fn kinds(kept: &[Value]) -> Vec<(&str, &str)> {
+    kept.iter()
+        .map(|record| {
+            let word = |name: &str| record[name].as_str().unwrap_or("");
+            (word("type"), word("outcome"))
+        })
+        .collect()
+}
+
 #[test]
 fn every_request_verdict_and_outcome_is_logged_before_the_turn_ends() {
     for who in everyone() {
@@ -279,17 +289,8 @@ fn a_host_that_is_killed_in_mid_call_is_in_the_log() {
         String::from_utf8_lossy(&output.stderr)
     );
     let kept = records(&scene, "s");
-    let seen: Vec<(&str, &str)> = kept
-        .iter()
-        .map(|record| {
-            (
-                record["type"].as_str().unwrap_or(""),
-                record["outcome"].as_str().unwrap_or(""),
-            )
-        })
-        .collect();
     assert_eq!(
-        seen,
+        kinds(&kept),
         [
             ("open", ""),
             ("call", ""),
@@ -318,17 +319,8 @@ fn single_calls_are_logged_too() {
     let write = json!({"path": "../outside.txt", "content": scene.secret});
     assert_eq!(scene.tool("write", &write, &[]).outcome(), "refused");
     let kept = records(&scene, "@tool");
-    let seen: Vec<(&str, &str)> = kept
-        .iter()
-        .map(|record| {
-            (
-                record["type"].as_str().unwrap_or(""),
-                record["outcome"].as_str().unwrap_or(""),
-            )
-        })
-        .collect();
     assert_eq!(
-        seen,
+        kinds(&kept),
         [
             ("open", ""),
             ("call", ""),

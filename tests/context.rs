@@ -20,6 +20,18 @@ fn turn(scene: &Scene, steps: &[(&str, Value)], args: &[&str]) -> (Output, Provi
     (output, provider)
 }
 
+/// The end of a turn that was answered names these, and not those.
+fn named(output: &Output, these: &[&str], not: &[&str]) {
+    assert_eq!(output.status, Some(0), "{}", output.all());
+    let said = output.err();
+    for line in these {
+        assert!(said.contains(line), "{line:?} is missing in {said}");
+    }
+    for name in not {
+        assert!(!said.contains(name), "{name} in {said}");
+    }
+}
+
 fn sessions(scene: &Scene) -> String {
     let sessions = std::fs::read_dir(scene.data_dir().join("sessions")).expect("sessions");
     let texts = sessions
@@ -66,20 +78,17 @@ fn a_turn_names_what_it_left_that_others_obey() {
             ),
         ];
         let (output, _) = turn(&scene, &steps, &[]);
-        assert_eq!(output.status, Some(0), "{}", output.all());
-        let said = output.err();
-        for line in [
-            "  AGENTS.md (agent, changed)\n",
-            "  Makefile (build, changed)\n",
-            "  .github/workflows/ci.yml (ci, new)\n",
-            "  pkg/.envrc (shell, new)\n",
-            "ferrum: found after a call: ",
-        ] {
-            assert!(said.contains(line), "{line:?} is missing in {said}");
-        }
-        for name in ["(package", "ordinary.txt ("] {
-            assert!(!said.contains(name), "{name} in {said}");
-        }
+        named(
+            &output,
+            &[
+                "  AGENTS.md (agent, changed)\n",
+                "  Makefile (build, changed)\n",
+                "  .github/workflows/ci.yml (ci, new)\n",
+                "  pkg/.envrc (shell, new)\n",
+                "ferrum: found after a call: ",
+            ],
+            &["(package", "ordinary.txt ("],
+        );
         let stored = sessions(&scene);
         assert!(
             stored.contains("\"steering\":{") && stored.contains("pkg/.envrc"),
@@ -105,19 +114,16 @@ fn a_turn_names_what_gits_settings_lead_to() {
         let script = "echo exit 1 > ci/checks/pre-push; echo x > ci/checks/post-merge; echo x > ci/other; \
                       printf '[core]\\n\\tfsmonitor = ./evil\\n' >> team.gitconfig; echo x >> tools/clean.sh; echo x > tools/b.sh";
         let (output, _) = turn(&scene, &[("bash", json!({ "command": script }))], &[]);
-        assert_eq!(output.status, Some(0), "{}", output.all());
-        let said = output.err();
-        for line in [
-            "  ci/checks/pre-push (git, changed)\n",
-            "  ci/checks/post-merge (git, new)\n",
-            "  team.gitconfig (git, changed)\n",
-            "  tools/clean.sh (git, changed)\n",
-        ] {
-            assert!(said.contains(line), "{line:?} is missing in {said}");
-        }
-        for name in ["ci/other (", "tools/b.sh ("] {
-            assert!(!said.contains(name), "{name} in {said}");
-        }
+        named(
+            &output,
+            &[
+                "  ci/checks/pre-push (git, changed)\n",
+                "  ci/checks/post-merge (git, new)\n",
+                "  team.gitconfig (git, changed)\n",
+                "  tools/clean.sh (git, changed)\n",
+            ],
+            &["ci/other (", "tools/b.sh ("],
+        );
     }
 }
 

@@ -2,10 +2,11 @@
 //! verdict does not compile. Decides nothing itself.
 
 use crate::from_wire::CommandText;
+use crate::fs::path::lexical;
 use crate::fs::place::Place;
 use crate::fs::resolve::Found;
 use policy::{Action, Refusal, Target, Tool, Verdict};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 /// What judging needs, for the life of a host.
 #[derive(Debug, Clone)]
@@ -112,22 +113,6 @@ pub fn unresolved(judge: &Judge, asked: &Path, mutation: bool) -> Result<(), Ref
 #[must_use]
 pub fn probe(targets: CommandText) -> Permit<CommandText> {
     Permit { subject: targets }
-}
-
-/// Without `.` and `..`, as far as text goes.
-#[must_use]
-pub fn lexical(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
-        }
-    }
-    plain
 }
 
 /// May this command run? The text that was judged is the text in the permit.

@@ -2,7 +2,7 @@
 
 use super::Proof::{Changes, Runs};
 use super::{Escape, World, bash, refuse_all};
-use ferrum_tests::scene::Scene;
+use ferrum_tests::scene::{Scene, ToolRun};
 use ferrum_tests::who::everyone;
 
 /// Planted in one way or another; each text ends in a program that makes `outside/pwned`.
@@ -126,6 +126,23 @@ fn new_repositories_with_programs_are_reported() {
     }
 }
 
+/// Two calls of one session; the first makes `fresh`.
+fn one_after_the_other(scene: &Scene, first: &str, second: &str) -> ToolRun {
+    scene.write(
+        &scene.root().join("probe-act"),
+        format!("if [ -e fresh ]; then {second}; echo won-$((6*7)); else {first}; fi\n"),
+    );
+    let arguments = serde_json::json!({
+        "command": "bash probe-act",
+        "seconds": 1,
+        "until": { "output_matches": "won-42" },
+        "max_wait_seconds": 60,
+    });
+    let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
+    ran.expect_success("both calls");
+    ran
+}
+
 /// What one call makes, the next cannot lead elsewhere, and what it adds is named. All in one session.
 #[test]
 fn worktrees_and_repositories_of_the_session_are_watched_by_later_calls() {
@@ -134,18 +151,7 @@ fn worktrees_and_repositories_of_the_session_are_watched_by_later_calls() {
         let make = "git worktree add -q probe-w -b probe-w && git init -q fresh && cp -r .git probe-g";
         let arm =
             "echo $PWD/probe-g > .git/worktrees/probe-w/commondir; echo x > fresh/.git/hooks/post-commit";
-        scene.write(
-            &scene.root().join("probe-act"),
-            format!("if [ -e fresh ]; then {arm}; echo won-$((6*7)); else {make}; fi\n"),
-        );
-        let arguments = serde_json::json!({
-            "command": "bash probe-act",
-            "seconds": 1,
-            "until": { "output_matches": "won-42" },
-            "max_wait_seconds": 60,
-        });
-        let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
-        ran.expect_success("both calls");
+        let ran = one_after_the_other(&scene, make, arm);
         let pointer = scene.root().join(".git/worktrees/probe-w/commondir");
         let pointer = std::fs::read_to_string(pointer).expect("the pointer");
         assert_eq!(pointer.trim(), "../..", "as {}: {}", who.name, ran.text());
@@ -170,18 +176,7 @@ fn what_one_call_prepares_a_later_one_cannot_use() {
                    echo x > vendor/nested/.git/hooks/post-commit; chmod 111 vendor/nested/.git/hooks; \
                    echo x > fresh/.git/hooks/post-commit; chmod 111 fresh/.git/hooks; \
                    (head -c 2000000 /dev/zero | tr '\\0' '#'; printf '\\n[core]\\n\\tfsmonitor = x\\n') >> fresh/.git/config";
-        scene.write(
-            &scene.root().join("probe-act"),
-            format!("if [ -e fresh ]; then {arm}; echo won-$((6*7)); else {prepare}; fi\n"),
-        );
-        let arguments = serde_json::json!({
-            "command": "bash probe-act",
-            "seconds": 1,
-            "until": { "output_matches": "won-42" },
-            "max_wait_seconds": 60,
-        });
-        let ran = scene.tool("wait", &arguments, &["--shell", "auto"]);
-        ran.expect_success("both calls");
+        let ran = one_after_the_other(&scene, prepare, arm);
         for name in [
             ".git/commondir",
             ".git/config.worktree",
@@ -254,7 +249,7 @@ fn a_git_file_that_does_not_point_back_adds_nothing() {
             &[],
         );
         run.cwd = odd;
-        let ran = ferrum_tests::scene::ToolRun::of(&run);
+        let ran = ToolRun::of(&run);
         assert_eq!(ran.outcome(), "done", "{}", ran.output.all());
         assert!(before.changes(&scene.protected()).is_empty());
         assert!(!scene.home().join("work/library/.git/refs/heads/evil").exists());

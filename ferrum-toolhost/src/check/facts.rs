@@ -1,7 +1,7 @@
 //! What of the machine a verdict depends on, looked up without a session.
 
-use crate::admit::lexical;
 use crate::confine::view::{Entry, SYSTEM, Source};
+use crate::fs::path::lexical;
 use policy::{Seen, Target};
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -11,6 +11,7 @@ use super::step::{At, Step};
 use super::view::{Entry, SYSTEM, Source, View};
 use super::worktrees;
 use crate::fs::beneath;
+use crate::fs::path::{lexical, names_backwards};
 use crate::sys::mount as sys;
 use ferrum_proto::seal::Access;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -239,7 +240,7 @@ impl Tree {
                 continue;
             };
             let absolute = Path::new("/etc").join(target);
-            let normal = normalised(&absolute);
+            let normal = lexical(&absolute);
             if normal.starts_with("/proc") || fs::symlink_metadata(&normal).is_ok() {
                 continue;
             }
@@ -429,30 +430,6 @@ pub(super) fn make_directories(path: &Path) -> Result<(), Step> {
         .mode(0o755)
         .create(path)
         .at(format!("make {}", path.display()))
-}
-
-/// The names of a path without its root, last first.
-fn names_backwards(path: &Path) -> Vec<std::ffi::OsString> {
-    let named = path
-        .components()
-        .rev()
-        .filter(|c| !matches!(c, std::path::Component::RootDir));
-    named.map(|c| c.as_os_str().to_owned()).collect()
-}
-
-/// Takes `.` and `..` out of an absolute path whose directories are no links.
-fn normalised(path: &Path) -> PathBuf {
-    let mut result = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            std::path::Component::ParentDir => {
-                result.pop();
-            }
-            std::path::Component::Normal(name) => result.push(name),
-            _ => {}
-        }
-    }
-    result
 }
 
 /// Gives the user a passwd line where the machine's file has none: programs that ask who they are

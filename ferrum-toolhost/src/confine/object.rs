@@ -4,13 +4,13 @@
 //! between two looks at it. So a path of the view is opened once, by names that are no links, and
 //! what was opened is what is judged, mounted and allowed.
 
+use crate::fs::path::names_backwards;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, fstat, stat};
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// As many links as the kernel follows in one path.
 const LINKS_MAX: usize = 40;
@@ -98,7 +98,7 @@ pub fn is_link_on_the_way(error: &io::Error) -> bool {
 pub fn real(path: &Path, written: &[PathBuf]) -> Option<PathBuf> {
     let is_written = |path: &Path| written.iter().any(|root| path.starts_with(root));
     let mut result = PathBuf::from("/");
-    let mut rest = names(path);
+    let mut rest = names_backwards(path);
     let mut links = 0;
     while let Some(name) = rest.pop() {
         if name == ".." {
@@ -120,18 +120,9 @@ pub fn real(path: &Path, written: &[PathBuf]) -> Option<PathBuf> {
         if target.is_absolute() {
             result = PathBuf::from("/");
         }
-        rest.extend(names(&target));
+        rest.extend(names_backwards(&target));
     }
     Some(result)
-}
-
-/// The names of a path without its root, last first.
-fn names(path: &Path) -> Vec<OsString> {
-    let named = path
-        .components()
-        .rev()
-        .filter(|c| !matches!(c, Component::RootDir | Component::CurDir));
-    named.map(|c| c.as_os_str().to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub mod gaps;
 pub mod ignored;
 pub mod list;
 pub mod name;
+pub mod path;
 pub mod place;
 pub mod removal;
 pub mod resolve;

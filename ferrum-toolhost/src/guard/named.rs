@@ -3,7 +3,7 @@
 //! any other, and a turn that touches it says so.
 
 use super::config::Config;
-use crate::admit::lexical;
+use crate::fs::path::lexical;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,11 @@ use super::fresh::{FRESH_MAX, Fresh};
 use super::parts::{self, Part, outcome};
 use super::{Findings, Guard, Guarded, config, repos};
 use crate::fs::name::shown;
+use crate::fs::path::names_backwards;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Links on the way to a remote that are followed.
 const LINKS_MAX: usize = 40;
@@ -138,14 +139,6 @@ fn destination(top: &Path, address: &str) -> Option<PathBuf> {
         }
     }
     Some(place)
-}
-
-fn names_backwards(path: &Path) -> Vec<OsString> {
-    let named = path
-        .components()
-        .rev()
-        .filter(|c| !matches!(c, Component::RootDir));
-    named.map(|c| c.as_os_str().to_owned()).collect()
 }
 
 /// Without percent signs, as git reads addresses with a scheme.

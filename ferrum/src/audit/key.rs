@@ -53,8 +53,9 @@ pub fn read_or_make(config: &Path, data: &Path) -> Result<Keyed, KeyError> {
 /// # Errors
 /// [`KeyError`].
 pub fn read_known(config: &Path, data: &Path) -> Result<Keyed, KeyError> {
-    let Err(KeyError::Missing(path)) = read(config) else {
-        return read(config);
+    let path = match read(config) {
+        Err(KeyError::Missing(path)) => path,
+        known => return known,
     };
     let witness = verify::witness(data);
     // Somebody else's first start may have made it meanwhile, and a log under it.

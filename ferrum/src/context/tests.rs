@@ -20,7 +20,7 @@ impl Ground {
     fn new(sub: &str) -> Self {
         let directory = tempfile::tempdir().expect("temporary directory");
         let home = directory.path().canonicalize().expect("exists");
-        let top = home.join("work/project");
+        let top = home.join("desk/project");
         std::fs::create_dir_all(top.join(sub)).expect("directory");
         let mut granted = granted(&[]);
         granted.cwd = PathBytes::from(top.join(sub).as_path());
@@ -177,13 +177,13 @@ fn odd_files_are_told_and_left_out() {
     ground.put("~/.ssh/id_case", "PRIVATE-KEY-CASE");
     symlink(ground.path("~/.ssh/id_case"), ground.path("AGENTS.md")).expect("link");
     nix::unistd::mkfifo(&ground.path("agents.md"), nix::sys::stat::Mode::S_IRWXU).expect("pipe");
-    ground.put("~/work/AGENTS.md/x", "a directory");
+    ground.put("~/desk/AGENTS.md/x", "a directory");
     let context = ground.load();
     assert!(!context.messages[0].visible_text().contains("PRIVATE-KEY-CASE"));
     for part in [
         "project/AGENTS.md: leads out of",
         "agents.md: is not a regular file",
-        "work/AGENTS.md: is not",
+        "desk/AGENTS.md: is not",
     ] {
         assert!(told(&context, part), "{part}: {:?}", context.notices);
     }
@@ -209,7 +209,7 @@ fn nothing_of_an_untrusted_checkout_gets_into_the_system_prompt() {
     ground.untrusted = true;
     ground.put("~/.config/ferrum/AGENTS.md", "RULE-G");
     ground.put("AGENTS.md", "RULE-P");
-    ground.put("~/work/AGENTS.md", "RULE-ABOVE");
+    ground.put("~/desk/AGENTS.md", "RULE-ABOVE");
     ground.skill(".ferrum/skills/p/SKILL.md", "theirs", "SKILL-P");
     ground.skill("~/.config/ferrum/skills/g/SKILL.md", "mine", "SKILL-G");
     let context = ground.load();

@@ -137,9 +137,7 @@ impl Opening {
         let audit = AuditLog::begin(outlook, self.audit.keyed.clone(), first)?;
         Ok(Session::new(log, audit, ready))
     }
-}
 
-impl Opening {
     /// The session's file where it is none of the data directory's.
     fn elsewhere(&self) -> Option<String> {
         let sessions = self.audit.directory.with_file_name("sessions");

@@ -15,27 +15,10 @@ use super::values::Values;
 use super::walk::{self, Rules};
 use super::wrapper::{self, Manner, base_name};
 use super::writes::{self, Write};
-use super::{crude, git};
+use super::{catastrophe, crude, git, privilege};
 use crate::{Ground, protect};
 use std::ops::Range;
 use std::path::Path;
-
-#[rustfmt::skip]
-const PRIVILEGE: &[&str] = &[
-    "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "sg", "newgrp", "setpriv", "capsh",
-    "chroot", "nsenter", "umount", "fusermount", "fusermount3", "losetup", "swapon", "swapoff", "insmod",
-    "rmmod", "modprobe", "kexec", "setcap", "passwd", "chpasswd", "gpasswd", "chage", "chsh", "chfn",
-    "useradd", "userdel", "usermod", "adduser", "deluser", "groupadd", "groupdel", "groupmod", "addgroup",
-    "delgroup", "visudo", "vipw", "vigr", "pam-auth-update", "newuidmap", "newgidmap", "bpftool",
-    "auditctl", "setenforce", "gosu", "su-exec", "please", "sudo-rs",
-];
-
-#[rustfmt::skip]
-const DESTROYS_DISKS: &[&str] = &[
-    "wipefs", "blkdiscard", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk", "parted", "partprobe", "mkswap",
-    "cryptsetup", "pvcreate", "pvremove", "vgremove", "lvremove", "mdadm", "zpool", "hdparm", "nvme",
-    "badblocks", "shutdown", "reboot", "poweroff", "halt", "telinit", "init", "killall5",
-];
 
 /// Top-level directories that a recursive change would ruin.
 #[rustfmt::skip]
@@ -44,9 +27,6 @@ const BROAD: &[&str] = &[
     "/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/srv", "/sys", "/usr", "/usr/bin", "/usr/lib",
     "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log",
 ];
-
-/// Where no other spelling passes.
-const NO_FORM: &str = "no tier runs this: ask the operator";
 
 /// Times that the texts inside one text are read again with values put in.
 const READINGS_MAX: usize = 64;
@@ -168,8 +148,8 @@ impl Hard<'_> {
             return self.words(&words[1..], node, place, depth + 1);
         }
         let name = base_name(&text);
-        if let Some(meant) = pattern::matched(first, PRIVILEGE) {
-            return Err(denied_privilege(meant, &first.span));
+        if let Some(meant) = pattern::matched(first, privilege::PROGRAMS) {
+            return Err(privilege::denied(meant, &first.span));
         }
         if depth > PAYLOAD_DEPTH_MAX {
             let message = format!("has more than {PAYLOAD_DEPTH_MAX} wrappers around one command");
@@ -189,11 +169,11 @@ impl Hard<'_> {
     #[inline(never)]
     fn own(&self, name: &str, text: &str, words: &[Word], place: &Place) -> Check {
         if self.is_system_command(text, place) {
-            privilege(name, words)?;
-            catastrophic_command(name, words)?;
+            privilege::check(name, words)?;
+            catastrophe::check(name, words)?;
             let gains = wrapper::unwrap(name, words).is_some_and(|it| it.manner == Manner::Privilege);
             if gains {
-                return Err(denied_privilege(name, &words[0].span));
+                return Err(privilege::denied(name, &words[0].span));
             }
         }
         for write in writes::of(name, words) {
@@ -378,7 +358,7 @@ impl Hard<'_> {
             Target::Below(path) => (path, true),
             Target::Dynamic => return Ok(()),
         };
-        if is_disk(&path) {
+        if catastrophe::is_disk(&path) {
             return Err(Deny::new(
                 "catastrophic",
                 span,
@@ -388,7 +368,8 @@ impl Hard<'_> {
         }
         if path == Path::new("/proc/sysrq-trigger") {
             return Err(
-                Deny::new("catastrophic", span, "writes to the kernel's emergency switch").hint(NO_FORM),
+                Deny::new("catastrophic", span, "writes to the kernel's emergency switch")
+                    .hint(catastrophe::NO_FORM),
             );
         }
         let problem = protect::write_problem(&path, self.ground).or_else(|| {
@@ -476,139 +457,4 @@ fn multiplies(node: &Node, name: &str) -> bool {
         Kind::Control(control) => control.parts.iter().any(|node| multiplies(node, name)),
         Kind::Command(_) | Kind::Function { .. } | Kind::Test(_) | Kind::Arithmetic(_) => false,
     }
-}
-
-fn denied_privilege(name: &str, span: &std::ops::Range<usize>) -> Deny {
-    Deny::new(
-        "privilege",
-        span,
-        format!("{name} gains authority that no tier has"),
-    )
-    .hint("do it without, or ask the operator to run it")
-}
-
-fn privilege(name: &str, words: &[Word]) -> Check {
-    let span = &words[0].span;
-    let rest = &words[1..];
-    if PRIVILEGE.contains(&name) || name == "mount" && mounts(rest) {
-        return Err(denied_privilege(name, span));
-    }
-    let sets_id = match name {
-        "chmod" => rest
-            .iter()
-            .find(|word| word.literal().is_some_and(|mode| is_set_id(&mode))),
-        "install" | "mkdir" => {
-            let valued = Valued {
-                short: "m",
-                long: &["mode"],
-            };
-            let args = argv::read(rest, &valued);
-            let given = args.iter().any(|arg| match arg {
-                argv::Arg::Short('m', Some(mode), _) => mode.literal().is_some_and(|mode| is_set_id(&mode)),
-                argv::Arg::Long(name, Some(mode), _) if name == "mode" => {
-                    mode.literal().is_some_and(|mode| is_set_id(&mode))
-                }
-                _ => false,
-            });
-            given.then_some(&words[0])
-        }
-        _ => None,
-    };
-    match sets_id {
-        None => Ok(()),
-        Some(word) => Err(
-            Deny::new("privilege", &word.span, "sets a set-user-id or set-group-id bit")
-                .hint("use a mode without it, such as 755"),
-        ),
-    }
-}
-
-/// `mount` alone and `mount -l` only list.
-fn mounts(rest: &[Word]) -> bool {
-    let lists = |word: &Word| {
-        word.literal()
-            .is_some_and(|text| matches!(text.as_str(), "-l" | "--version" | "-V"))
-    };
-    !rest.iter().all(lists)
-}
-
-fn is_set_id(mode: &str) -> bool {
-    if mode.starts_with("--") {
-        return false;
-    }
-    if mode.len() >= 4 && mode.chars().all(|c| c.is_digit(8)) {
-        let special = mode.len() - 4;
-        return mode[..=special].chars().any(|c| matches!(c, '2'..='7'));
-    }
-    mode.split(',').any(|clause| {
-        let Some(at) = clause.find(['+', '=']) else {
-            return false;
-        };
-        let who = &clause[..at];
-        who.chars().all(|c| "ugoa".contains(c)) && clause[at..].contains('s')
-    })
-}
-
-fn catastrophic_command(name: &str, words: &[Word]) -> Check {
-    let span = &words[0].span;
-    let rest = &words[1..];
-    let refuse = |what: String| Err(Deny::new("catastrophic", span, what).hint(NO_FORM));
-    if DESTROYS_DISKS.contains(&name) || name.starts_with("mkfs") || name == "mke2fs" {
-        return refuse(format!("{name} destroys disks or stops the machine"));
-    }
-    let literal: Vec<String> = rest.iter().filter_map(Word::literal).collect();
-    let stops = [
-        "poweroff",
-        "reboot",
-        "halt",
-        "suspend",
-        "hibernate",
-        "kexec",
-        "rescue",
-        "emergency",
-        "isolate",
-    ];
-    if name == "systemctl" && literal.iter().any(|word| stops.contains(&word.as_str())) {
-        return refuse("stops the machine".to_owned());
-    }
-    if name == "kill" && kills_all(&literal) {
-        let deny = Deny::new("catastrophic", span, "kill of -1 ends every process");
-        return Err(deny.hint("name the processes, or kill the jobs of this call: kill %1"));
-    }
-    if name == "sysctl" && literal.iter().any(|word| word == "-w" || word.contains('=')) {
-        return Err(denied_privilege(name, span));
-    }
-    Ok(())
-}
-
-/// `-1` as a process, not as a signal: it is one after a signal or after `--`.
-fn kills_all(words: &[String]) -> bool {
-    let mut signal_seen = false;
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--" => return words.any(|word| word == "-1"),
-            "-s" | "-n" => {
-                words.next();
-                signal_seen = true;
-            }
-            "-1" if signal_seen => return true,
-            _ if word.starts_with('-') => signal_seen = true,
-            _ => signal_seen = true,
-        }
-    }
-    false
-}
-
-fn is_disk(path: &Path) -> bool {
-    let Ok(rest) = path.strip_prefix("/dev") else {
-        return false;
-    };
-    let name = rest.to_string_lossy();
-    [
-        "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "loop", "dm-", "md", "sr", "mapper/", "disk/", "mem",
-        "kmem", "port",
-    ]
-    .iter()
-    .any(|prefix| name.starts_with(prefix))
 }

@@ -5,10 +5,12 @@
 //! text that is run.
 
 mod argv;
+mod assemble;
 mod audit;
 mod authority;
 mod brace;
 mod builtin;
+mod catastrophe;
 mod chars;
 mod codes;
 mod crude;
@@ -30,6 +32,7 @@ mod pattern;
 mod payload;
 mod pipes;
 mod place;
+mod privilege;
 mod programs;
 mod quote;
 mod rewrite;

@@ -168,7 +168,10 @@ fn look(shown: &[Shown<'_>]) -> Vec<(&'static str, Value)> {
         .find(|name| files.contains(*name))
         .copied()
         .or_else(|| files.first().copied());
-    let search = ("grep", json!({"pattern": "TODO|FIXME", "path": ".", "limit": 5}));
+    let search = (
+        "grep",
+        json!({"pattern": "^(fn|def|class|function) ", "path": ".", "limit": 5}),
+    );
     match file {
         Some(file) => vec![("read", json!({"path": file, "limit": 5})), search],
         None => vec![search],
